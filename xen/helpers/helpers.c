@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Non-inline versions of the static inline functions and macros that the crate
+ * `xen` needs. One file for each subject; this one makes them one object.
+ */
+
+#include "blk.c"
+#include "page.c"
+#include "domain.c"

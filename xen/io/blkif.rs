@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The block protocol.
+//!
+//! All sizes and positions on the wire are in units of 512 bytes ([`SECTOR_SIZE`]) whatever the
+//! disk's sector size is; data is in granted frames of 4 KiB ([`FRAME_SIZE`]). Layouts are those of
+//! 64-bit domains (`x86_64-abi`, `arm-abi`).
+//!
+//! Xen's public header: `xen/include/public/io/blkif.h`.
+
+use crate::ring::Protocol;
+use core::mem::{
+    offset_of,
+    size_of, //
+};
+
+/// Unit of positions and lengths on the wire, in bytes.
+pub const SECTOR_SIZE: u32 = 512;
+
+/// Size of a granted frame, in bytes.
+pub const FRAME_SIZE: u32 = 4096;
+
+/// Segments that fit into a request itself.
+pub const MAX_SEGMENTS: usize = 11;
+
+/// What the frontend calls the layout in its `protocol` key.
+pub const PROTOCOL: &[u8] = if cfg!(target_arch = "x86_64") {
+    b"x86_64-abi"
+} else {
+    b"arm-abi"
+};
+
+/// Largest ring order that the protocol's implementations use.
+pub const MAX_RING_ORDER: u32 = 4;
+
+/// What a request wants done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Operation {
+    /// Read into the segments.
+    Read = 0,
+    /// Write the segments.
+    Write = 1,
+    /// Write the segments, if any, after everything written before has reached the medium, and
+    /// answer when these have too (`feature-barrier`).
+    WriteBarrier = 2,
+    /// Answer when everything written before has reached the medium (`feature-flush-cache`).
+    FlushDiskcache = 3,
+}
+
+/// What a response says, once checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// Done.
+    Okay,
+    /// Failed.
+    Error,
+    /// The backend cannot do this operation after all.
+    NotSupported,
+}
+
+impl Status {
+    /// Whatever is not one of the protocol's values is an error.
+    pub const fn from_wire(status: i16) -> Self {
+        match status {
+            0 => Self::Okay,
+            -2 => Self::NotSupported,
+            _ => Self::Error,
+        }
+    }
+}
+
+/// Part of a granted frame.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Segment {
+    /// Grant reference of the frame.
+    pub gref: u32,
+    first_sector: u8,
+    last_sector: u8,
+    padding: u16,
+}
+
+impl Segment {
+    /// The `length` bytes at `offset` of the frame granted as `gref`.
+    ///
+    /// [`None`] unless they are whole sectors within one frame.
+    pub const fn new(gref: u32, offset: u32, length: u32) -> Option<Self> {
+        if offset >= FRAME_SIZE || length == 0 || length > FRAME_SIZE - offset {
+            return None;
+        }
+        if offset % SECTOR_SIZE != 0 || length % SECTOR_SIZE != 0 {
+            return None;
+        }
+        let first = offset / SECTOR_SIZE;
+        let last = first + length / SECTOR_SIZE - 1;
+        // CAST: Both are less than 8.
+        Some(Self {
+            gref,
+            first_sector: first as u8,
+            last_sector: last as u8,
+            padding: 0,
+        })
+    }
+
+    /// First and last sector within the frame, both inclusive.
+    pub const fn sectors(&self) -> (u8, u8) {
+        (self.first_sector, self.last_sector)
+    }
+}
+
+/// A read, write, barrier or flush.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Request {
+    operation: u8,
+    segment_count: u8,
+    handle: u16,
+    padding: u32,
+    id: u64,
+    sector: u64,
+    segments: [Segment; MAX_SEGMENTS],
+}
+
+impl Request {
+    /// A request without segments yet.
+    ///
+    /// `handle` is the virtual device's number, `id` comes back in the response, and `sector` is
+    /// where on the disk to start, in units of 512 bytes.
+    pub fn new(operation: Operation, handle: u16, id: u64, sector: u64) -> Self {
+        Self {
+            // CAST: The discriminant is the value on the wire.
+            operation: operation as u8,
+            segment_count: 0,
+            handle,
+            padding: 0,
+            id,
+            sector,
+            segments: [Segment::default(); MAX_SEGMENTS],
+        }
+    }
+
+    /// Adds a segment; [`false`] if there is no room for it.
+    #[must_use]
+    pub fn push_segment(&mut self, segment: Segment) -> bool {
+        match self.segments.get_mut(usize::from(self.segment_count)) {
+            Some(place) => {
+                *place = segment;
+                self.segment_count += 1;
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// The operation as it is on the wire.
+    pub fn operation(&self) -> u8 {
+        self.operation
+    }
+
+    /// The segments added so far.
+    pub fn segments(&self) -> &[Segment] {
+        self.segments
+            .get(..usize::from(self.segment_count))
+            .unwrap_or(&[])
+    }
+}
+
+/// The answer to a request.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Response {
+    /// The request's id, if the backend is honest.
+    pub id: u64,
+    /// The request's operation, if the backend is honest.
+    pub operation: u8,
+    padding: u8,
+    /// See [`Status::from_wire`].
+    pub status: i16,
+    // There up to here on 32 bits; on 64 bits the compiler of the C header adds four bytes.
+    tail: u32,
+}
+
+impl Response {
+    /// The answer to the request `id`.
+    pub const fn new(id: u64, operation: u8, status: i16) -> Self {
+        Self {
+            id,
+            operation,
+            padding: 0,
+            status,
+            tail: 0,
+        }
+    }
+}
+
+/// The protocol between domains of 64 bits.
+pub struct Blkif;
+
+// SAFETY: Both types are made of integers whose sizes add up to the type's size (checked below), so
+// there is no padding and any bits are valid. The sizes and alignments are checked by
+// `Protocol::CHECK`.
+unsafe impl Protocol for Blkif {
+    type Request = Request;
+    type Response = Response;
+    const SLOT_SIZE: usize = 112;
+}
+
+const _: () = {
+    assert!(size_of::<Segment>() == 4 + 1 + 1 + 2);
+    assert!(offset_of!(Segment, first_sector) == 4);
+    assert!(offset_of!(Segment, last_sector) == 5);
+
+    assert!(size_of::<Request>() == 1 + 1 + 2 + 4 + 8 + 8 + MAX_SEGMENTS * 8);
+    assert!(size_of::<Request>() == 112);
+    assert!(offset_of!(Request, segment_count) == 1);
+    assert!(offset_of!(Request, handle) == 2);
+    assert!(offset_of!(Request, id) == 8);
+    assert!(offset_of!(Request, sector) == 16);
+    assert!(offset_of!(Request, segments) == 24);
+
+    assert!(size_of::<Response>() == 8 + 1 + 1 + 2 + 4);
+    assert!(offset_of!(Response, operation) == 8);
+    assert!(offset_of!(Response, status) == 10);
+};
