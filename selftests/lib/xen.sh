@@ -1,0 +1,395 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+#
+# Guests, disks and what Xen knows of them, for jobs and tests that run in dom0.
+
+XENVM_GUESTS=/run/guests
+XENVM_QUICK=${XENVM_QUICK:-30}
+
+# wait_for SECONDS COMMAND...: runs the command until it succeeds; 1 when the time is up.
+wait_for() {
+	local end=$((SECONDS + $1))
+	shift
+	until "$@" >/dev/null 2>&1; do
+		[ $SECONDS -lt $end ] || return 1
+		sleep 0.1
+	done
+}
+
+complain() {
+	echo "# $*" >&2
+}
+
+# --- guests ---------------------------------------------------------------------------------
+
+guest_id() {
+	cat "$XENVM_GUESTS/$1/domid" 2>/dev/null
+}
+
+guest_home() {
+	echo "/local/domain/$(guest_id "$1")"
+}
+
+# guest_alive NAME: whether the guest's domain exists and has not crashed.
+guest_alive() {
+	local state
+	state=$(xl list "$1" 2>/dev/null | awk 'NR == 2 { print $5 }')
+	case $state in
+	'' | *s* | *c* | *d*) return 1 ;;
+	esac
+}
+
+# guest_ramdisk: writes the RAM root with drivers and agent, and says where it is.
+guest_ramdisk() {
+	local release folder=$XENVM_GUESTS/overlay ramdisk=$XENVM_GUESTS/ramdisk
+	if ! [ -e $ramdisk ]; then
+		release=$(uname -r)
+		mkdir -p $folder/usr/bin $folder/usr/lib/xenvm
+		cp /run/job/guest/init $folder/init
+		cp /run/job/guest/agent /run/job/guest/guest-driver $folder/usr/bin/
+		cp "/run/job/modules/$release/"*.ko $folder/usr/lib/xenvm/ 2>/dev/null
+		{
+			cat /srv/guest.cpio /run/modules/guest-modules.cpio
+			(cd $folder && find . | cpio -oH newc -R 0:0 --quiet)
+		} >$ramdisk.part && mv $ramdisk.part $ramdisk
+	fi
+	echo $ramdisk
+}
+
+# guest_create NAME [KEY=VALUE...]: starts a guest and waits until its agent answers.
+#   type=pv|pvh|hvm   vcpus=N  memory=MiB  timeout=SECONDS
+#   root=ram|xvda     commands run in the RAM root, or in the file system on this disk
+#   driver=rust|c     build of xen-blkfront (default: what `xenvm run --front` chose)
+#   netdriver=rust|c  the same for xen-netfront
+#   disk=SPEC vif=SPEC  as in xl.cfg; any number of them
+#   extra=WORDS       more of the kernel's command line
+#   set=LINE          any other line of xl.cfg
+guest_create() {
+	local name=$1 type=pv vcpus=1 memory=384 root=ram timeout=120 extra='' disks='' vifs='' lines=''
+	local driver=${XENVM_FRONT_BLKFRONT:-c} netdriver=${XENVM_FRONT_NETFRONT:-c} rust='' word
+	local folder=$XENVM_GUESTS/$1
+	shift
+	for word; do
+		case $word in
+		type=*) type=${word#*=} ;;
+		vcpus=*) vcpus=${word#*=} ;;
+		memory=*) memory=${word#*=} ;;
+		root=*) root=${word#*=} ;;
+		driver=*) driver=${word#*=} ;;
+		netdriver=*) netdriver=${word#*=} ;;
+		timeout=*) timeout=${word#*=} ;;
+		extra=*) extra=${word#*=} ;;
+		disk=*) disks="$disks'${word#*=}', " ;;
+		vif=*) vifs="$vifs'${word#*=}', " ;;
+		set=*) lines="$lines${word#*=}"$'\n' ;;
+		*)
+			complain "guest_create: $word is no option"
+			return 1
+			;;
+		esac
+	done
+	[ "$driver" = c ] || rust=blkfront
+	[ "$netdriver" = c ] || rust=$rust,netfront
+	mkdir -p "$folder"
+	rm -f "$folder/domid"
+	echo 0 >"$folder/number"
+	{
+		echo "name = '$name'"
+		echo "type = '$type'"
+		echo "kernel = '/run/modules/vmlinuz'"
+		echo "ramdisk = '$(guest_ramdisk)'"
+		echo "extra = 'console=hvc0 loglevel=5 mitigations=off xenvm.root=$root xenvm.rust=${rust#,} $extra'"
+		echo "memory = $memory"
+		echo "vcpus = $vcpus"
+		echo "disk = [$disks]"
+		echo "vif = [$vifs]"
+		echo "on_poweroff = 'destroy'"
+		echo "on_reboot = 'destroy'"
+		echo "on_crash = 'destroy'"
+		[ "$type" = hvm ] || echo "tsc_mode = 'native'"
+		if [ "$type" = hvm ]; then
+			echo "device_model_override = '/usr/libexec/xen-qemu-system-i386'"
+			echo "nographic = 1"
+			echo "serial = 'pty'"
+		fi
+		echo "$lines"
+	} >"$folder/config"
+	if ! xl create "$folder/config" >"$folder/create.log" 2>&1; then
+		complain "xl create of guest $name failed: $(grep -v '^Parsing' "$folder/create.log" | tail -n 1)"
+		return 1
+	fi
+	xl domid "$name" >"$folder/domid"
+	if ! wait_for "$timeout" guest_ready_or_dead "$name" || ! guest_alive "$name"; then
+		complain "guest $name did not come up; its console ends with: $(guest_console "$name" | tail -n 1)"
+		return 1
+	fi
+}
+
+guest_ready() {
+	xenstore-exists "$(guest_home "$1")/data/agent-ready"
+}
+
+guest_ready_or_dead() {
+	guest_ready "$1" || ! guest_alive "$1"
+}
+
+# guest_destroy NAME: ends a guest at once.
+guest_destroy() {
+	if [ -n "$(guest_id "$1")" ]; then
+		xl destroy "$(guest_id "$1")" >/dev/null 2>&1
+	fi
+	rm -rf "${XENVM_GUESTS:?}/$1"
+}
+
+# guest_destroy_all: ends every guest.
+guest_destroy_all() {
+	local id
+	for id in $(xl list | awk 'NR > 1 && $2 > 0 { print $2 }'); do
+		xl destroy "$id" >/dev/null 2>&1
+	done
+	rm -rf $XENVM_GUESTS/*/
+}
+
+# guest_console NAME: prints the guest's console from its start.
+guest_console() {
+	cat "/var/log/xen/console/guest-$1.log" 2>/dev/null
+}
+
+# guest_wait_console NAME REGEX SECONDS
+guest_wait_console() {
+	wait_for "$3" grep -qE -- "$2" "/var/log/xen/console/guest-$1.log"
+}
+
+# guest_start NAME [SECONDS] COMMAND...: starts a command in the guest and prints a handle of it.
+# The guest kills it after so many seconds (default 60).
+guest_start() {
+	local name=$1 limit=60 number home lines pairs=() index
+	shift
+	case $1 in
+	*[!0-9]*) ;;
+	*)
+		limit=$1
+		shift
+		;;
+	esac
+	home=$(guest_home "$name")
+	exec {lock}<"$XENVM_GUESTS/$name/number" || return 1
+	flock "$lock"
+	number=$(($(<"$XENVM_GUESTS/$name/number") + 1))
+	echo $number >"$XENVM_GUESTS/$name/number"
+	exec {lock}<&-
+	mapfile -t lines < <(printf '%s\n' "$*" | base64 -w 1500)
+	for index in "${!lines[@]}"; do
+		pairs+=("$home/data/cmd/$number/$index" "${lines[index]}")
+		if [ ${#pairs[@]} -ge 100 ]; then
+			xenstore-write "${pairs[@]}" || return 1
+			pairs=()
+		fi
+	done
+	xenstore-write "${pairs[@]}" "$home/data/cmd/$number/go" "${#lines[@]} $limit" || return 1
+	echo "$name:$number:$limit"
+}
+
+# guest_wait HANDLE [SECONDS]: waits for a command, prints its output, returns its exit status.
+# 124: it took longer than it may, or the guest does not answer.
+guest_wait() {
+	local name number limit home status pieces index nodes=() path watch
+	IFS=: read -r name number limit <<<"$1"
+	limit=${2:-$((limit + 15))}
+	home=$(guest_home "$name")
+	path=$home/data/out/$number/status
+	exec {watch}< <(exec timeout "$limit" xenstore-watch "$path")
+	local watcher=$!
+	while read -r -u "$watch" _; do
+		status=$(xenstore-read "$path" 2>/dev/null) && break
+	done
+	kill $watcher 2>/dev/null
+	exec {watch}<&-
+	if [ -z "$status" ]; then
+		if guest_alive "$name"; then
+			complain "guest $name: no answer within $limit seconds"
+		else
+			complain "guest $name is dead"
+		fi
+		return 124
+	fi
+	read -r status pieces <<<"$status"
+	for ((index = 0; index < pieces; index++)); do
+		nodes+=("$home/data/out/$number/$index")
+	done
+	[ "$pieces" = 0 ] || xenstore-read "${nodes[@]}" | tr -d '\n' | base64 -d | gzip -dc
+	xenstore-rm "$home/data/cmd/$number" "$home/data/out/$number" 2>/dev/null
+	return "$status"
+}
+
+# guest_run NAME [SECONDS] COMMAND...: runs a shell command in the guest.
+guest_run() {
+	local handle
+	handle=$(guest_start "$@") || return 125
+	guest_wait "$handle"
+}
+
+# guest_put NAME FILE...: copies files to the guest's /tmp.
+guest_put() {
+	local name=$1 file
+	shift
+	for file; do
+		guest_run "$name" 120 "base64 -d <<'EOF' | gzip -dc >'/tmp/${file##*/}'
+$(gzip -9 <"$file" | base64)
+EOF
+chmod $(stat -c %a "$file") '/tmp/${file##*/}'" || return
+	done
+}
+
+# guest_driver NAME DRIVER rust|c: unloads xen-DRIVER in the guest and loads this build of it.
+guest_driver() {
+	guest_run "$1" "# ram-root
+guest-driver $2 $3 && if [ -e /sys/module/xen_$2 ]; then rmmod xen-$2; fi && modprobe xen-$2"
+}
+
+# driver_loaded NAME DRIVER: prints which build of xen-DRIVER the guest runs: rust, c or none.
+# Out-of-tree modules taint the kernel, which the kernel remembers a module.
+driver_loaded() {
+	guest_run "$1" "# ram-root
+if ! [ -e /sys/module/xen_$2 ]; then echo none
+elif grep -q O /sys/module/xen_$2/taint; then echo rust
+else echo c; fi"
+}
+
+# backend_loaded DRIVER: the same for a module of dom0.
+backend_loaded() {
+	if ! [ -e "/sys/module/xen_$1" ]; then
+		echo none
+	elif grep -q O "/sys/module/xen_$1/taint"; then
+		echo rust
+	else
+		echo c
+	fi
+}
+
+# --- disks ----------------------------------------------------------------------------------
+
+# make_disk MIB [SECTOR-SIZE [ATTRIBUTE=VALUE...]]: makes a disk in memory, prints its path.
+# The attributes are those of null_blk.
+make_disk() {
+	local size=$1 sector=${2:-512} number name folder word
+	shift $(($# < 2 ? $# : 2))
+	number=0
+	until name=test$number && folder=/sys/kernel/config/nullb/$name && mkdir $folder 2>/dev/null; do
+		number=$((number + 1))
+		if [ $number -gt 250 ]; then
+			complain "null_blk makes no more disks"
+			return 1
+		fi
+	done
+	for word in size="$size" blocksize="$sector" memory_backed=1 discard=1 "$@" power=1; do
+		if ! echo "${word#*=}" >"$folder/${word%%=*}"; then
+			complain "null_blk does not take $word"
+			return 1
+		fi
+	done
+	name=/dev/$name
+	[ -b $name ] || name=/dev/nullb$(<$folder/index)
+	wait_for 10 test -b "$name" || return 1
+	echo "$name"
+}
+
+# remove_disk PATH: gives the memory of a disk back.
+remove_disk() {
+	local folder
+	for folder in /sys/kernel/config/nullb/*/; do
+		if [ "$1" = "/dev/$(basename "$folder")" ] || [ "$1" = "/dev/nullb$(<"$folder/index")" ]; then
+			echo 0 >"$folder/power"
+			rmdir "$folder"
+			return
+		fi
+	done
+	complain "there is no disk $1"
+	return 1
+}
+
+# make_root_disk: makes a disk with the guests' root in it, for root=xvda; prints its path.
+make_root_disk() {
+	local disk folder=/run/guests/root
+	disk=$(make_disk 256) || return
+	mkfs.ext4 -q -O ^has_journal "$disk" && mkdir -p $folder && mount "$disk" $folder &&
+		(cd $folder && cpio -idm --quiet </srv/guest.cpio &&
+			cpio -idmu --quiet </run/modules/guest-modules.cpio) && umount $folder || return
+	rmdir $folder
+	echo "$disk"
+}
+
+# vdev_number VDEV: the number of a virtual disk such as xvdb or xvdb1.
+vdev_number() {
+	local letters part index=0 position
+	if [[ ! $1 =~ ^xvd([a-z]+)([0-9]*)$ ]]; then
+		echo "$1"
+		return
+	fi
+	letters=${BASH_REMATCH[1]}
+	part=${BASH_REMATCH[2]:-0}
+	for ((position = 0; position < ${#letters}; position++)); do
+		index=$((index * 26 + $(printf '%d' "'${letters:position:1}") - 96))
+	done
+	index=$((index - 1))
+	if [ $index -lt 16 ] && [ "$part" -lt 16 ]; then
+		echo $((202 << 8 | index << 4 | part))
+	else
+		echo $((1 << 28 | index << 8 | part))
+	fi
+}
+
+# frontend_path NAME VDEV, backend_path NAME VDEV: the device's folders in xenstore.
+frontend_path() {
+	echo "$(guest_home "$1")/device/vbd/$(vdev_number "$2")"
+}
+
+backend_path() {
+	xenstore-read "$(frontend_path "$1" "$2")/backend"
+}
+
+# xs_state PATH: the xenbus state in a device's folder (4: connected, 6: closed), or `gone`.
+xs_state() {
+	xenstore-read "$1/state" 2>/dev/null || echo gone
+}
+
+xs_state_is() {
+	[ "$(xs_state "$1")" = "$2" ]
+}
+
+# disk_attach NAME SPEC [nowait]: attaches a disk (`phy:/dev/x,xvdb,w`), waits until it is up.
+disk_attach() {
+	local name=$1 spec=$2 vdev output
+	vdev=$(tr , '\n' <<<"$spec" | sed 's/^vdev=//' | grep -m 1 '^xvd')
+	if ! output=$(xl block-attach "$(guest_id "$name")" "$spec" 2>&1); then
+		complain "xl block-attach $name $spec failed: $(tail -n 1 <<<"$output")"
+		return 1
+	fi
+	[ "$3" = nowait ] || disk_wait "$name" "$vdev"
+}
+
+# disk_wait NAME VDEV: waits until both ends are connected and the guest has the disk.
+disk_wait() {
+	if ! wait_for "$XENVM_QUICK" xs_state_is "$(frontend_path "$1" "$2")" 4; then
+		complain "guest $1: $2 is in state $(xs_state "$(frontend_path "$1" "$2")"), not connected"
+		return 1
+	fi
+	if ! guest_run "$1" "for i in {1..300}; do [ -b /dev/$2 ] && exit; sleep 0.1; done; exit 1"; then
+		complain "guest $1: there is no /dev/$2"
+		return 1
+	fi
+}
+
+# disk_detach NAME VDEV [force]: detaches a disk and waits until it is gone from xenstore.
+disk_detach() {
+	local name=$1 vdev=$2 frontend output
+	frontend=$(frontend_path "$name" "$vdev")
+	if ! output=$(xl block-detach "$(guest_id "$name")" "$(vdev_number "$vdev")" ${3:+--force} 2>&1); then
+		complain "xl block-detach $name $vdev failed: $(tail -n 1 <<<"$output")"
+		return 1
+	fi
+	if ! wait_for "$XENVM_QUICK" xs_state_is "$frontend" gone; then
+		complain "guest $name: $vdev was detached but is still in xenstore"
+		return 1
+	fi
+}

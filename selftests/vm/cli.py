@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The command line of xenvm."""
+
+import argparse
+import shutil
+import signal
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from . import buildroot, cache, check, host, images, kernel, modules, shell
+from .machine import CPU, Machine, Options
+from .progress import Failure, say
+
+
+def setup(arguments):
+    """Makes everything that a run needs."""
+    host.ensure_programs()
+    if arguments.update:
+        for kind in ("kernel", "dom0-root", "build-root"):
+            for path in cache.root().glob(f"{kind}-*"):
+                cache.remove(path)
+    with ThreadPoolExecutor() as pool:
+        dom0 = pool.submit(buildroot.dom0_root)
+        tree = pool.submit(kernel.tree)
+        dom0.result()
+        system = pool.submit(images.system)
+        tree.result()
+        images.boot()
+        system.result()
+    release = kernel.release(kernel.tree())
+    say(f"set up for kernel {release} in {cache.root()}")
+    return 0
+
+
+def build(arguments):
+    """Builds modules and test programs."""
+    setup_quietly()
+    result = modules.build()
+    for path in sorted(result.glob("*.ko")):
+        say(f"built {path.name} ({path.stat().st_size // 1024} KiB)")
+        if arguments.output:
+            Path(arguments.output).mkdir(parents=True, exist_ok=True)
+            shutil.copy2(path, arguments.output)
+    modules.build_programs()
+    return 0
+
+
+def setup_quietly():
+    """Makes what is missing, and says nothing when nothing is."""
+    host.ensure_programs()
+    with ThreadPoolExecutor() as pool:
+        for future in [pool.submit(kernel.tree), pool.submit(buildroot.dom0_root)]:
+            future.result()
+
+
+def prepare():
+    """Sets up and builds, so that a run tests the sources as they are now."""
+    setup_quietly()
+    if (cache.PROJECT / "Kbuild").exists():
+        modules.build()
+    modules.build_programs()
+
+
+def run_job(job, words, options, name=None, environment=None):
+    """Boots the machine, runs a job and returns its exit status and the run folder."""
+    job = Path(job)
+    if not job.exists():
+        raise Failure(f"there is no job {job}")
+    entry = "run" if job.is_dir() else job.name
+    machine = Machine(name or job.stem, options)
+    machine.prepare(job, [f"./{entry}", *words], environment)
+
+    def output(data):
+        sys.stdout.buffer.write(data)
+        sys.stdout.flush()
+
+    say(f"run folder: {machine.folder}")
+    with machine:
+        status = machine.follow(output)
+    troubles = machine.consoles.troubles
+    if troubles:
+        name, line = troubles[0]
+        raise Failure(f"the job ended with exit status {status}, but the console of {name} "
+                      f"says: {line}")
+    return status, machine.folder
+
+
+def run(arguments):
+    """Runs one job."""
+    if not arguments.no_build:
+        prepare()
+    status, folder = run_job(arguments.job, arguments.arguments, Options(arguments))
+    if status != 0:
+        say(f"the job failed with exit status {status}; its logs are in {folder}")
+    return status
+
+
+def demo(arguments):
+    """Runs the demonstration: the same work on the Rust and on the C driver."""
+    prepare()
+    status, folder = run_job(cache.SELFTESTS / "demo.sh", [], Options(arguments))
+    if status != 0:
+        say(f"the demonstration failed; its logs are in {folder}")
+    return status
+
+
+def stress_cpu(arguments):
+    """Boots again and again with a load that showed faults of emulated CPU models."""
+    setup_quietly()
+    bad = []
+    for boot in range(1, arguments.boots + 1):
+        try:
+            status, _ = run_job(cache.SELFTESTS / "stress_cpu.sh", [], Options(arguments))
+            outcome = "clean" if status == 0 else f"failed with exit status {status}"
+        except Failure as failure:
+            outcome = str(failure)
+            status = 1
+        if status:
+            bad.append(boot)
+        say(f"boot {boot} of {arguments.boots} with -cpu {arguments.cpu or CPU}: {outcome}")
+    print(f"{arguments.boots - len(bad)} of {arguments.boots} boots clean, "
+          f"CPU model {arguments.cpu or CPU}")
+    return 1 if bad else 0
+
+
+def clean(arguments):
+    """Removes builds and runs, or the whole cache."""
+    for name in ["build", "runs", "logs"]:
+        cache.remove(cache.root() / name)
+    if arguments.cache:
+        for path in cache.root().iterdir():
+            cache.remove(path)
+    return 0
+
+
+def add_run_options(parser, timeout):
+    """Adds the options that say how to boot."""
+    parser.add_argument("--front", action="append", metavar="DRIVER=rust|c",
+                        help="which frontend driver guests use (default: Rust where built)")
+    parser.add_argument("--back", action="append", metavar="DRIVER=rust|c",
+                        help="which backend driver dom0 uses (default: C)")
+    parser.add_argument("--timeout", type=int, default=timeout, metavar="SECONDS",
+                        help="longest time for the whole run (default: %(default)s)")
+    parser.add_argument("--memory", type=int, metavar="MIB", help="memory of the machine")
+    parser.add_argument("--dom0-memory", type=int, metavar="MIB", help="memory of dom0")
+    parser.add_argument("--cpus", type=int, metavar="N", help="CPUs of the machine and of dom0")
+    parser.add_argument("--cpu", metavar="MODEL", help=f"QEMU's CPU model (default: {CPU})")
+    parser.add_argument("--kernel", metavar="FOLDER",
+                        help="another kernel: a folder with kernel.json, vmlinuz and modules")
+    parser.add_argument("--qemu-arg", action="append", metavar="WORDS",
+                        help="more of QEMU's command line")
+    parser.add_argument("--xen-arg", action="append", metavar="WORD",
+                        help="more of Xen's command line")
+    parser.add_argument("--dom0-arg", action="append", metavar="WORD",
+                        help="more of dom0's command line")
+    parser.add_argument("--plugin", metavar="FILE[,OPTION=VALUE]", help="a TCG plugin for QEMU")
+    parser.add_argument("--allow-console", action="append", metavar="REGEX",
+                        help="console lines that do not fail the run")
+    parser.add_argument("--keep", action="store_true", help="never remove this run's folder")
+
+
+def parser():
+    """Returns the parser of the command line."""
+    top = argparse.ArgumentParser(
+        prog="xenvm", description="Builds and runs the test bed: Xen with a Debian dom0 and its "
+        "guests, emulated by QEMU.",
+        epilog="Everything fetched or built is kept in $XEN_PV_RUST_CACHE, by default "
+        "~/.cache/xen-pv-rust.")
+    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    def add(function, text, **names):
+        name = names.get("name", function.__name__).replace("_", "-")
+        command = commands.add_parser(name, help=text, description=text)
+        command.set_defaults(function=function)
+        return command
+
+    command = add(setup, "make build root, kernel tree and images; nothing is done twice")
+    command.add_argument("--update", action="store_true",
+                         help="start over, with what the Debian mirror has now")
+    command = add(build, "build the modules for the kernel under test")
+    command.add_argument("--output", metavar="FOLDER", help="copy the modules there")
+    command = add(run, "boot and run a job in dom0")
+    add_run_options(command, 600)
+    command.add_argument("--no-build", action="store_true", help="use the modules as last built")
+    command.add_argument("job", metavar="JOB", help="a script, or a folder with a script `run`")
+    command.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGUMENTS")
+    command = add(check.check, "run all tests")
+    add_run_options(command, None)
+    command.add_argument("--only", nargs="+", metavar="NAME", help="only tests whose name has this")
+    command.add_argument("--list", action="store_true", help="only name the tests")
+    command = add(demo, "the same work on the Rust and on the C driver, in one table")
+    add_run_options(command, 600)
+    command = add(shell.shell, "a prompt in dom0, with a guest attached")
+    add_run_options(command, None)
+    command = add(stress_cpu, "look for faults of the emulated CPU model")
+    add_run_options(command, 180)
+    command.add_argument("--boots", type=int, default=20, metavar="N",
+                         help="how often to boot (default: %(default)s)")
+    command = add(clean, "remove builds and runs")
+    command.add_argument("--cache", action="store_true", help="remove all that was fetched, too")
+    return top
+
+
+def interrupt(*_):
+    """Turns a signal into the exception that unwinds everything."""
+    raise KeyboardInterrupt
+
+
+def main():
+    """Runs the command line and returns the exit status."""
+    arguments = parser().parse_args()
+    signal.signal(signal.SIGTERM, interrupt)
+    signal.signal(signal.SIGHUP, interrupt)
+    try:
+        return arguments.function(arguments)
+    except Failure as failure:
+        print(f"xenvm: {failure}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("xenvm: interrupted", file=sys.stderr)
+        return 130

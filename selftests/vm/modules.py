@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The project's modules and test programs: building them, and which of them a run uses."""
+
+import shutil
+import subprocess
+
+from . import buildroot, cache, kernel, process
+from .progress import Failure, step
+
+MODULE = "/srv/build/source"
+
+
+def folder(release):
+    """Returns the build folder for a kernel release."""
+    path = cache.root() / "build" / release
+    (path / "source").mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def sync(target):
+    """Copies the project's sources to the build folder, leaving out what is not built."""
+    excludes = ["/.git", "/selftests/vm", "/selftests/runs", "__pycache__", "target", "*.o",
+                "*.ko", "*.mod", "*.mod.c", ".*.cmd", "*.rmeta", "/Module.symvers",
+                "/modules.order"]
+    process.run(process.isolated(
+        ["rsync", "-a", "--checksum", *(f"--exclude={item}" for item in excludes),
+         "/srv/project/", "/srv/target/"],
+        root=buildroot.build_root(),
+        binds=[(cache.PROJECT, "/srv/project"), (target, "/srv/target")]),
+        "build", "rsync could not copy the sources")
+
+
+def build(tree=None):
+    """Builds the modules for the kernel under test; returns the folder with the .ko files."""
+    tree = tree or kernel.tree()
+    release = kernel.release(tree)
+    place = folder(release)
+    process.fresh_log("build")
+    if not (cache.PROJECT / "Kbuild").exists():
+        raise Failure("there is nothing to build: the project has no Kbuild file")
+    with cache.locked(f"build-{release}"), step(f"modules for kernel {release}"):
+        sync(place / "source")
+        jobs = subprocess.run(["nproc"], capture_output=True, text=True, check=True).stdout.strip()
+        process.run(buildroot.enter(
+            ["make", f"-j{jobs}", "-C", kernel.KDIR, f"M={MODULE}", f"CC={kernel.CC}",
+             f"KERNELRELEASE={release}", "modules"],
+            [(tree, "/srv/kernel"), (place, "/srv/build")]), "build",
+            "the modules do not build")
+        found = [path for path in (place / "source").rglob("*.ko")]
+        if not found:
+            raise Failure("the build made no module")
+        partial, result = place / "modules.partial", place / "modules"
+        cache.remove(partial)
+        partial.mkdir()
+        for path in found:
+            shutil.copy2(path, partial / path.name)
+        cache.remove(result)
+        partial.rename(result)
+    return result
+
+
+def build_programs():
+    """Builds the test programs in selftests/rogue, when they are there."""
+    source = cache.SELFTESTS / "rogue"
+    if not (source / "Cargo.toml").exists():
+        return None
+    place = cache.root() / "build/programs"
+    (place / "target").mkdir(parents=True, exist_ok=True)
+    process.fresh_log("programs")
+    with cache.locked("build-programs"), step("test programs"):
+        process.run(buildroot.enter(
+            ["cargo", "build", "--release", "--offline", "--target-dir", "/srv/build/target"],
+            [(source, "/srv/programs"), (place, "/srv/build")], cwd="/srv/programs"),
+            "programs", "the test programs do not build")
+        result = place / "bin"
+        cache.remove(result)
+        result.mkdir()
+        for path in (place / "target/release").iterdir():
+            if path.is_file() and path.stat().st_mode & 0o111 and not path.suffix:
+                shutil.copy2(path, result / path.name)
+    return result
+
+
+def programs():
+    """Returns the folder with the built test programs, if there is one."""
+    path = cache.root() / "build/programs/bin"
+    return path if path.is_dir() else None
+
+
+def built(release):
+    """Returns the folder with the modules built for a kernel release, if there is one."""
+    path = cache.root() / "build" / release / "modules"
+    return path if path.is_dir() else None
+
+
+def parse(choices):
+    """Yields driver and variant from words like `blkfront=rust`."""
+    for choice in choices:
+        driver, _, variant = choice.partition("=")
+        if variant not in ("rust", "c"):
+            raise Failure(f"{choice} is not of the form blkfront=rust or blkfront=c")
+        yield driver, variant
+
+
+def chosen(choices, variant):
+    """Returns the modules of the drivers for which this variant was chosen."""
+    return [f"xen-{driver}" for driver, what in parse(choices) if what == variant]
+
+
+def variants(choices, modules_built, default=None):
+    """Returns the variant of each driver: as chosen, else Rust where that was built."""
+    names = {path.stem.removeprefix("xen-") for path in (modules_built or cache.root()).glob("xen-*.ko")}
+    result = {name: default or "rust" for name in names}
+    for driver, variant in parse(choices):
+        if variant == "rust" and driver not in names:
+            raise Failure(f"xen-{driver}.ko has not been built, so it cannot be chosen; "
+                          "`xenvm build` builds it")
+        result[driver] = variant
+    return result
