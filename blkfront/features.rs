@@ -192,3 +192,206 @@ impl Piece {
         })
     }
 }
+
+#[cfg(any(test, CONFIG_XEN_PV_RUST_KUNIT_TEST))]
+#[cfg_attr(not(test), kernel::prelude::kunit_tests(xen_blkfront_features))]
+mod tests {
+    use super::*;
+
+    const fn limits(queues: u32, order: u32) -> RingLimits {
+        RingLimits { queues, order }
+    }
+
+    #[test]
+    fn rings_are_what_both_allow() {
+        assert_eq!(limits(4, 4).agree(limits(8, 2)), limits(4, 2));
+        assert_eq!(limits(8, 2).agree(limits(4, 4)), limits(4, 2));
+        assert_eq!(limits(1, 0).agree(limits(1, 0)), limits(1, 0));
+        assert_eq!(limits(4, 4).agree(limits(u32::MAX, u32::MAX)), limits(4, 4));
+    }
+
+    #[test]
+    fn rings_are_never_none_nor_too_many() {
+        assert_eq!(limits(4, 0).agree(limits(0, 0)), limits(1, 0));
+        assert_eq!(limits(0, 0).agree(limits(0, 0)), limits(1, 0));
+        let many = limits(u32::MAX, 0);
+        assert_eq!(many.agree(many), limits(MAX_QUEUES, 0));
+    }
+
+    #[test]
+    fn flush_is_preferred() {
+        assert_eq!(Flush::choose(false, false), Flush::None);
+        assert_eq!(Flush::choose(false, true), Flush::Barrier);
+        assert_eq!(Flush::choose(true, false), Flush::FlushDiskcache);
+        assert_eq!(Flush::choose(true, true), Flush::FlushDiskcache);
+    }
+
+    #[test]
+    fn flush_has_the_name_that_logs_know() {
+        assert_eq!(Flush::None.name(), "barrier or flush: disabled;");
+        assert_eq!(Flush::FlushDiskcache.name(), "flush diskcache: enabled;");
+        assert_eq!(Flush::Barrier.name(), "barrier: enabled;");
+    }
+
+    #[test]
+    fn bits_of_the_disk() {
+        for bits in 0..8 {
+            // Bits that nobody has given a meaning do not count.
+            for junk in [0, 0xffff_fff8] {
+                let info = DiskInfo(bits | junk);
+                assert_eq!(info.is_cdrom(), bits & 1 != 0);
+                assert_eq!(info.is_removable(), bits & 2 != 0);
+                assert_eq!(info.is_read_only(), bits & 4 != 0);
+            }
+        }
+    }
+
+    #[test]
+    fn geometry_of_honest_disks() {
+        for sector_size in [512, 1024, 2048, 4096] {
+            for physical in [None, Some(sector_size), Some(1 << 16), Some(1 << 30)] {
+                assert_eq!(
+                    Geometry::new(1000, sector_size, physical),
+                    Ok(Geometry {
+                        sectors: 1000,
+                        sector_size: sector_size as u32,
+                        physical_sector_size: physical.unwrap_or(sector_size) as u32,
+                    })
+                );
+            }
+        }
+        assert!(Geometry::new(0, 512, None).is_ok());
+    }
+
+    #[test]
+    fn sector_sizes_that_cannot_be() {
+        for size in [
+            0,
+            1,
+            256,
+            511,
+            513,
+            1536,
+            4095,
+            4097,
+            8192,
+            1 << 32,
+            512 << 32,
+            u64::MAX,
+        ] {
+            assert_eq!(
+                Geometry::new(1, size, None),
+                Err(GeometryError::SectorSize(size))
+            );
+        }
+    }
+
+    #[test]
+    fn physical_sector_sizes_that_cannot_be() {
+        for size in [
+            0,
+            1,
+            512,
+            2048,
+            4097,
+            6144,
+            1 << 31,
+            1 << 32,
+            4096 << 32,
+            u64::MAX,
+        ] {
+            assert_eq!(
+                Geometry::new(1, 4096, Some(size)),
+                Err(GeometryError::PhysicalSectorSize(size))
+            );
+        }
+    }
+
+    #[test]
+    fn sectors_that_a_file_offset_can_count() {
+        let most = (1 << 54) - 1;
+        assert_eq!(check_sectors(0), Ok(0));
+        assert_eq!(check_sectors(most), Ok(most));
+        assert!(most
+            .checked_mul(512)
+            .is_some_and(|bytes| i64::try_from(bytes).is_ok()));
+        for sectors in [most + 1, 1 << 63, u64::MAX] {
+            assert_eq!(check_sectors(sectors), Err(GeometryError::Sectors(sectors)));
+            assert_eq!(
+                Geometry::new(sectors, 512, None),
+                Err(GeometryError::Sectors(sectors))
+            );
+        }
+    }
+
+    #[test]
+    fn errors_say_what_is() {
+        use fmt::Write;
+
+        struct Rest<'a>(&'a str);
+
+        impl Write for Rest<'_> {
+            fn write_str(&mut self, text: &str) -> fmt::Result {
+                self.0 = self.0.strip_prefix(text).ok_or(fmt::Error)?;
+                Ok(())
+            }
+        }
+
+        for (error, text) in [
+            (
+                GeometryError::Sectors(u64::MAX),
+                "sectors is 18446744073709551615, more than 18014398509481983",
+            ),
+            (
+                GeometryError::SectorSize(8192),
+                "sector-size is 8192, not a power of two from 512 to 4096",
+            ),
+            (
+                GeometryError::PhysicalSectorSize(0),
+                "physical-sector-size is 0, not a power of two from sector-size to 1073741824",
+            ),
+        ] {
+            let mut rest = Rest(text);
+            assert!(write!(rest, "{error}").is_ok());
+            assert_eq!(rest.0, "");
+        }
+    }
+
+    const fn piece(frame: usize, offset: u32, length: u32) -> Piece {
+        Piece {
+            frame,
+            offset,
+            length,
+        }
+    }
+
+    #[test]
+    fn pieces_that_touch_are_one() {
+        assert_eq!(
+            piece(7, 0, 512).join(piece(7, 512, 1024)),
+            Some(piece(7, 0, 1536))
+        );
+        assert_eq!(
+            piece(7, 1024, 512).join(piece(7, 1536, 2560)),
+            Some(piece(7, 1024, 3072))
+        );
+    }
+
+    #[test]
+    fn pieces_that_do_not_touch_stay_apart() {
+        // Another frame, a gap, an overlap, the same again, the wrong order.
+        assert_eq!(piece(7, 0, 512).join(piece(8, 512, 512)), None);
+        assert_eq!(piece(7, 0, 512).join(piece(7, 1024, 512)), None);
+        assert_eq!(piece(7, 0, 1024).join(piece(7, 512, 512)), None);
+        assert_eq!(piece(7, 0, 512).join(piece(7, 0, 512)), None);
+        assert_eq!(piece(7, 512, 512).join(piece(7, 0, 512)), None);
+        // The next frame's start does not touch this one's end.
+        assert_eq!(piece(7, 3584, 512).join(piece(8, 0, 512)), None);
+    }
+
+    #[test]
+    fn pieces_too_long_to_count_stay_apart() {
+        assert_eq!(piece(7, u32::MAX, 1).join(piece(7, 0, 1)), None);
+        assert_eq!(piece(7, 1, u32::MAX - 1).join(piece(7, u32::MAX, 2)), None);
+    }
+}

@@ -33,6 +33,10 @@ mod back;
 mod front;
 mod index;
 mod layout;
+#[cfg(test)]
+mod model;
+#[cfg(any(test, CONFIG_XEN_PV_RUST_KUNIT_TEST))]
+mod tests;
 
 pub use self::{
     back::{

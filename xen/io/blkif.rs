@@ -223,3 +223,140 @@ const _: () = {
     assert!(offset_of!(Response, operation) == 8);
     assert!(offset_of!(Response, status) == 10);
 };
+
+#[cfg(any(test, CONFIG_XEN_PV_RUST_KUNIT_TEST))]
+#[cfg_attr(not(test), kernel::prelude::kunit_tests(xen_blkif))]
+mod tests {
+    use super::*;
+
+    /// The bytes of a message in memory, which are those on the wire.
+    fn bytes<T: Copy, const SIZE: usize>(message: T) -> [u8; SIZE] {
+        const { assert!(size_of::<T>() == SIZE) };
+        // SAFETY: Both have the same size, and messages have no padding.
+        unsafe { core::mem::transmute_copy(&message) }
+    }
+
+    #[test]
+    fn request_on_the_wire() {
+        let mut request = Request::new(
+            Operation::Write,
+            0x1234,
+            0x1122_3344_5566_7788,
+            0x99aa_bbcc_ddee_ff00,
+        );
+        let segments = [
+            Segment::new(0xdead_beef, 512, 1024),
+            Segment::new(1, 0, 4096),
+        ];
+        for segment in segments.into_iter().flatten() {
+            assert!(request.push_segment(segment));
+        }
+        let wire: [u8; 112] = bytes(request);
+        assert_eq!(wire[0..4], [1, 2, 0x34, 0x12]);
+        assert_eq!(wire[4..8], [0; 4]);
+        assert_eq!(wire[8..16], 0x1122_3344_5566_7788u64.to_le_bytes());
+        assert_eq!(wire[16..24], 0x99aa_bbcc_ddee_ff00u64.to_le_bytes());
+        assert_eq!(wire[24..32], [0xef, 0xbe, 0xad, 0xde, 1, 2, 0, 0]);
+        assert_eq!(wire[32..40], [1, 0, 0, 0, 0, 7, 0, 0]);
+        // Nothing of this kernel's memory goes to the other domain.
+        assert!(wire[40..].iter().all(|&byte| byte == 0));
+    }
+
+    #[test]
+    fn response_on_the_wire() {
+        let wire: [u8; 16] = bytes(Response::new(0x0102_0304_0506_0708, 3, -2));
+        assert_eq!(wire, [8, 7, 6, 5, 4, 3, 2, 1, 3, 0, 0xfe, 0xff, 0, 0, 0, 0]);
+    }
+
+    #[test]
+    fn operations_on_the_wire() {
+        for (operation, value) in [
+            (Operation::Read, 0),
+            (Operation::Write, 1),
+            (Operation::WriteBarrier, 2),
+            (Operation::FlushDiskcache, 3),
+        ] {
+            assert_eq!(Request::new(operation, 0, 0, 0).operation(), value);
+        }
+    }
+
+    #[test]
+    fn segment_is_whole_sectors() {
+        for first in 0..8u8 {
+            for last in first..8 {
+                let count = u32::from(last - first) + 1;
+                let segment = Segment::new(5, u32::from(first) * 512, count * 512);
+                assert_eq!(segment.map(|segment| segment.gref), Some(5));
+                assert_eq!(
+                    segment.map(|segment| segment.sectors()),
+                    Some((first, last))
+                );
+            }
+        }
+        assert!(Segment::new(5, 1, 512).is_none());
+        assert!(Segment::new(5, 511, 512).is_none());
+        assert!(Segment::new(5, 0, 511).is_none());
+        assert!(Segment::new(5, 0, 513).is_none());
+    }
+
+    #[test]
+    fn segment_lies_in_its_frame() {
+        assert!(Segment::new(5, 0, 4096).is_some());
+        assert!(Segment::new(5, 3584, 512).is_some());
+        assert!(Segment::new(5, 3584, 1024).is_none());
+        assert!(Segment::new(5, 512, 4096).is_none());
+        assert!(Segment::new(5, 0, 4608).is_none());
+        assert!(Segment::new(5, 4096, 512).is_none());
+        assert!(Segment::new(5, 0, 0).is_none());
+        assert!(Segment::new(5, u32::MAX - 511, 512).is_none());
+        assert!(Segment::new(5, 512, u32::MAX - 511).is_none());
+    }
+
+    #[test]
+    fn request_holds_eleven_segments() {
+        let mut request = Request::new(Operation::Read, 0, 0, 0);
+        assert!(request.segments().is_empty());
+        let mut gref = 0;
+        while let Some(segment) = Segment::new(gref, 0, 512) {
+            if !request.push_segment(segment) {
+                break;
+            }
+            gref += 1;
+            assert!(gref <= 11);
+        }
+        assert_eq!(gref, 11);
+        assert_eq!(request.segments().len(), 11);
+        assert!((0..11).eq(request.segments().iter().map(|segment| segment.gref)));
+    }
+
+    #[test]
+    fn segment_count_is_not_believed() {
+        let mut request = Request::new(Operation::Read, 0, 0, 0);
+        request.segment_count = 12;
+        assert!(request.segments().is_empty());
+        assert!(!request.push_segment(Segment::default()));
+        request.segment_count = u8::MAX;
+        assert!(request.segments().is_empty());
+        assert!(!request.push_segment(Segment::default()));
+    }
+
+    #[test]
+    fn status_of_a_response() {
+        assert_eq!(Status::from_wire(0), Status::Okay);
+        assert_eq!(Status::from_wire(-1), Status::Error);
+        assert_eq!(Status::from_wire(-2), Status::NotSupported);
+        for junk in [1, 2, -3, 254, 255, i16::MIN, i16::MAX] {
+            assert_eq!(Status::from_wire(junk), Status::Error);
+        }
+    }
+
+    #[test]
+    fn name_of_the_protocol() {
+        let expected: &[u8] = if cfg!(target_arch = "x86_64") {
+            b"x86_64-abi"
+        } else {
+            b"arm-abi"
+        };
+        assert_eq!(PROTOCOL, expected);
+    }
+}

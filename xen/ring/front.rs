@@ -39,8 +39,12 @@ pub struct Front<P: Protocol, M: Memory> {
 impl<P: Protocol, M: Memory> Front<P, M> {
     /// Makes a new ring in zeroed memory; gives the memory back if it is too small for one slot.
     pub fn new(memory: M) -> Result<Self, M> {
+        Self::starting_at(memory, Index::default())
+    }
+
+    /// The same with indices that start at `start`: tests let them wrap soon.
+    pub(super) fn starting_at(memory: M, start: Index) -> Result<Self, M> {
         let layout = Layout::new(memory)?;
-        let start = Index::default();
         layout.set_req_prod(start);
         layout.set_rsp_prod(start);
         // Each side wants to hear of the first message.

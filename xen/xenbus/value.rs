@@ -70,3 +70,138 @@ impl Value for AnyRadix {
         value.try_into().ok().map(Self)
     }
 }
+
+#[cfg(any(test, CONFIG_XEN_PV_RUST_KUNIT_TEST))]
+#[cfg_attr(not(test), kernel::prelude::kunit_tests(xen_value))]
+mod tests {
+    use super::*;
+
+    /// What no number is written like.
+    const JUNK: [&[u8]; 24] = [
+        b"",
+        b" ",
+        b"\0",
+        b"-1",
+        b"+1",
+        b"--1",
+        b"1-",
+        b"1 2",
+        b"1,2",
+        b"1.0",
+        b"1e3",
+        b"1_000",
+        b"a",
+        b"1a",
+        b"5\0",
+        b"\x005",
+        b"\xff",
+        b"\xc2\xb2",
+        b"\xef\xbc\x91",
+        b"12345678901234567890123456789012345678901234567890",
+        b"00000000000000000000000000",
+        b"99999999999999999999",
+        b"18446744073709551616",
+        b"NaN",
+    ];
+
+    #[test]
+    fn decimal_numbers() {
+        assert_eq!(u64::parse(b"0"), Some(0));
+        assert_eq!(u64::parse(b"7"), Some(7));
+        assert_eq!(u64::parse(b"1234567890"), Some(1_234_567_890));
+        assert_eq!(u32::parse(b"202"), Some(202));
+        assert_eq!(u64::parse(b"18446744073709551615"), Some(u64::MAX));
+        assert_eq!(u32::parse(b"4294967295"), Some(u32::MAX));
+    }
+
+    #[test]
+    fn leading_zeros_are_no_radix() {
+        assert_eq!(u64::parse(b"010"), Some(10));
+        assert_eq!(u32::parse(b"000000000000000000000009"), Some(9));
+        assert_eq!(u64::parse(b"0x10"), None);
+    }
+
+    #[test]
+    fn white_space_around_does_not_count() {
+        assert_eq!(u64::parse(b" 12"), Some(12));
+        assert_eq!(u64::parse(b"12\n"), Some(12));
+        assert_eq!(u64::parse(b"\t\r 12 \n\n"), Some(12));
+        assert_eq!(bool::parse(b"1\n"), Some(true));
+        assert_eq!(AnyRadix::parse(b" 0x1f\n"), Some(AnyRadix(31)));
+        assert_eq!(u64::parse(b"1\n2"), None);
+    }
+
+    #[test]
+    fn junk_is_no_number() {
+        for text in JUNK {
+            assert_eq!(u64::parse(text), None);
+            assert_eq!(u32::parse(text), None);
+            assert_eq!(bool::parse(text), None);
+            assert_eq!(AnyRadix::parse(text), None);
+        }
+    }
+
+    #[test]
+    fn every_single_byte() {
+        for byte in 0..=u8::MAX {
+            let digit = byte.is_ascii_digit().then(|| u64::from(byte - b'0'));
+            assert_eq!(u64::parse(&[byte]), digit);
+            assert_eq!(
+                u64::parse(&[b'1', byte]).is_some(),
+                byte.is_ascii_digit() || byte.is_ascii_whitespace()
+            );
+        }
+    }
+
+    #[test]
+    fn too_large_is_no_number() {
+        assert_eq!(u32::parse(b"4294967296"), None);
+        assert_eq!(u64::parse(b"18446744073709551616"), None);
+        assert_eq!(u64::parse(b"18446744073709551620"), None);
+        assert_eq!(AnyRadix::parse(b"0x100000000"), None);
+        assert_eq!(AnyRadix::parse(b"0xffffffffffffffffffff"), None);
+        assert_eq!(AnyRadix::parse(b"040000000000"), None);
+    }
+
+    #[test]
+    fn switches() {
+        assert_eq!(bool::parse(b"0"), Some(false));
+        assert_eq!(bool::parse(b"00"), Some(false));
+        assert_eq!(bool::parse(b"1"), Some(true));
+        assert_eq!(bool::parse(b"2"), Some(true));
+        assert_eq!(bool::parse(b"4294967295"), Some(true));
+        assert_eq!(bool::parse(b"4294967296"), None);
+        assert_eq!(bool::parse(b"true"), None);
+        assert_eq!(bool::parse(b"yes"), None);
+    }
+
+    #[test]
+    fn numbers_of_any_radix() {
+        for (text, value) in [
+            (&b"0"[..], 0),
+            (b"10", 10),
+            (b"00", 0),
+            (b"017", 15),
+            (b"0x0", 0),
+            (b"0x1F", 31),
+            (b"0X1f", 31),
+            (b"0xffffffff", u32::MAX),
+            (b"037777777777", u32::MAX),
+            (b"4294967295", u32::MAX),
+        ] {
+            assert_eq!(AnyRadix::parse(text), Some(AnyRadix(value)));
+        }
+        for text in [
+            &b"0x"[..],
+            b"08",
+            b"0b1",
+            b"0xg",
+            b"0x-1",
+            b"0x 1",
+            b"x1",
+            b"0x0x1",
+        ] {
+            assert_eq!(AnyRadix::parse(text), None);
+        }
+    }
+}

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The pure logic of the project, built for the host.
+//!
+//! The files are those of the kernel modules, as they are. They touch shared memory through
+//! `crate::memory` and use no other kernel function, so that a small module of that name is all it
+//! takes. Their unit tests are beside them, and KUnit runs the same ones.
+
+// Here nobody but the tests uses what the files define.
+#![allow(dead_code, unused_imports)]
+
+mod memory;
+
+use xen::{
+    io,
+    ring, //
+};
+
+#[path = "../../../xen"]
+mod xen {
+    pub mod io;
+    pub mod ring;
+    pub mod xenbus {
+        pub mod value;
+    }
+}
+
+#[path = "../../../blkfront"]
+mod blkfront {
+    pub mod features;
+    pub mod number;
+}
