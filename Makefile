@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: GPL-2.0
+#
+# A front to the kernel's build system, whose targets all work here as well.
+# make -C <kernel tree> M=$PWD modules does the same without this file.
+
+KDIR ?= /lib/modules/$(shell uname -r)/build
+INSTALL_MOD_DIR ?= updates
+export INSTALL_MOD_DIR
+
+kernel-make = $(MAKE) -C $(KDIR) M=$(CURDIR)
+xenvm := selftests/bootstrap.sh
+
+.PHONY: modules
+modules: preflight
+	$(kernel-make) modules
+
+.PHONY: preflight
+preflight:
+	@scripts/preflight.sh $(KDIR)
+
+.PHONY: clean
+clean:
+	$(kernel-make) clean
+
+# Tests; what they need is fetched and kept outside of this tree.
+.PHONY: check demo shell stress-cpu
+check demo shell stress-cpu:
+	$(xenvm) $@ $(ARGS)
+
+.PHONY: host-check
+host-check:
+	selftests/host/run $(ARGS)
+
+.PHONY: kunit
+kunit:
+	selftests/kunit/run $(ARGS)
+
+.PHONY: style
+style:
+	scripts/style.sh
+
+.PHONY: help
+help:
+	@echo 'Building, with KDIR=<build tree of the kernel> (default: the running kernel):'
+	@echo '  modules          - build the modules (default)'
+	@echo '  preflight        - only say what a build would lack'
+	@echo '  modules_install  - install them, by default where depmod prefers them (updates)'
+	@echo '  clean            - remove what was built'
+	@echo '  CLIPPY=1         - have the modules checked by Clippy as well'
+	@echo '  Every other target is handed to the kernel.'
+	@echo
+	@echo 'Testing, with ARGS=<more arguments>:'
+	@echo '  check            - all tests, on Xen in an emulated machine'
+	@echo '  host-check       - the unit tests, without any kernel'
+	@echo '  kunit            - the unit tests, in a debug kernel'
+	@echo '  demo             - show the drivers at work'
+	@echo '  shell            - a shell in dom0'
+	@echo '  stress-cpu       - look for faults of the emulated CPU'
+	@echo '  style            - formatting and the rules of the project'
+
+# Anything else is the kernel's.
+%: preflight
+	$(kernel-make) $@
+
+# This file is not to be made by the rule above.
+Makefile: ;
