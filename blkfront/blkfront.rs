@@ -1,6 +1,166 @@
 // SPDX-License-Identifier: GPL-2.0
-//! x
-use kernel::prelude::*;
-struct M;
-impl kernel::Module for M { fn init(_m: &'static ThisModule) -> Result<Self> { Ok(M) } }
-module! { type: M, name: "xen_blkfront", license: "GPL", }
+
+//! Xen virtual block device frontend.
+//!
+//! The disks that a guest sees as `xvda`, `xvdb` and so on. Each has a backend in another domain, to
+//! which requests go by rings in shared memory, one for each hardware queue.
+//!
+//! | file            | what                                                              |
+//! |-----------------|-------------------------------------------------------------------|
+//! | `number.rs`     | virtual device numbers, names and minors (pure)                   |
+//! | `features.rs`   | what the two ends agree on, checked (pure)                        |
+//! | `frontend.rs`   | a device from its appearance to its removal: the state machine    |
+//! | `connection.rs` | the rings of a device, made and announced                         |
+//! | `queue.rs`      | requests and responses of one ring: the hot path                  |
+//! | `disk.rs`       | the disk that the guest sees                                      |
+//!
+//! Protocol: Xen's public header `xen/include/public/io/blkif.h`.
+
+mod connection;
+mod disk;
+mod features;
+mod frontend;
+mod number;
+mod queue;
+
+use core::ffi::CStr;
+use frontend::Frontend;
+use kernel::{
+    device,
+    driver,
+    prelude::*,
+    sync::Arc, //
+};
+use xen::{
+    blk::Major,
+    domain,
+    io::blkif,
+    work::{
+        ModuleQueue,
+        ModuleQueueGuard, //
+    },
+    xenbus::{
+        self,
+        State, //
+    },
+};
+
+xen::module_param! {
+    /// Rings that a disk may have.
+    static MAX_QUEUES: u32 = 4;
+    module: "xen_blkfront",
+    name: "max_queues",
+    mode: 0o444,
+    description: "Maximum number of hardware queues/rings used per virtual disk",
+}
+
+xen::module_param! {
+    /// Pages that a ring may have, as a power of two.
+    static MAX_RING_PAGE_ORDER: u32 = 0;
+    module: "xen_blkfront",
+    name: "max_ring_page_order",
+    mode: 0o444,
+    description: "Maximum order of pages to be used for the shared ring",
+}
+
+/// Where devices change their state: off the one thread that serves the whole bus.
+static WORK: ModuleQueue = ModuleQueue::new();
+
+/// The driver, as the bus sees it.
+struct Blkfront;
+
+impl xenbus::Driver for Blkfront {
+    type Side = xenbus::Frontend;
+    type Data<'bound> = Arc<Frontend>;
+
+    const DEVICE_TYPE: &'static CStr = c"vbd";
+
+    fn probe<'bound>(
+        dev: &'bound xenbus::Device<device::Core<'_>>,
+    ) -> impl PinInit<Self::Data<'bound>, Error> + 'bound {
+        Frontend::new(dev)
+    }
+
+    fn otherend_changed<'bound>(
+        dev: &'bound xenbus::Device<device::Bound>,
+        frontend: Pin<&Self::Data<'bound>>,
+        theirs: State,
+    ) {
+        frontend.otherend_changed(dev, theirs);
+    }
+
+    fn is_ready<'bound>(
+        _dev: &'bound xenbus::Device<device::Bound>,
+        frontend: Pin<&Self::Data<'bound>>,
+    ) -> bool {
+        frontend.is_ready()
+    }
+
+    fn unbind<'bound>(
+        dev: &'bound xenbus::Device<device::Core<'_>>,
+        frontend: Pin<&Self::Data<'bound>>,
+    ) {
+        frontend.unbind(dev);
+    }
+}
+
+/// The module while it is loaded.
+///
+/// Fields are dropped in this order: first all devices go, then nothing queues work any more, then
+/// no disk has the major number.
+#[pin_data]
+struct BlkfrontModule {
+    #[pin]
+    _driver: driver::Registration<xenbus::Adapter<Blkfront>>,
+    _work: ModuleQueueGuard,
+    _major: Major,
+}
+
+impl kernel::InPlaceModule for BlkfrontModule {
+    fn init(module: &'static ThisModule) -> impl PinInit<Self, Error> {
+        try_pin_init!(Self {
+            _major: {
+                if !domain::is_xen() || !domain::has_pv_disks() {
+                    return Err(ENODEV);
+                }
+                check_parameters();
+                Major::register(number::XENVBD_MAJOR, c"xvd").inspect_err(|_| {
+                    pr_warn!("can't get major {} with name xvd\n", number::XENVBD_MAJOR)
+                })?
+            },
+            _work: WORK.create(c"xen-blkfront")?,
+            _driver <- driver::Registration::new(
+                <Self as kernel::ModuleMetadata>::NAME,
+                module,
+            ),
+        }? Error)
+    }
+}
+
+/// Replaces parameters that make no sense by the nearest that do, and says so.
+fn check_parameters() {
+    let order = MAX_RING_PAGE_ORDER.get();
+    if order > blkif::MAX_RING_ORDER {
+        pr_info!(
+            "Invalid max_ring_order ({order}), will use default max: {}.\n",
+            blkif::MAX_RING_ORDER
+        );
+        MAX_RING_PAGE_ORDER.set(blkif::MAX_RING_ORDER);
+    }
+
+    let online = domain::online_cpus();
+    let queues = MAX_QUEUES.get();
+    if queues > online || queues == 0 {
+        pr_info!("Invalid max_queues ({queues}), will use default max: {online}.\n");
+        MAX_QUEUES.set(online);
+    }
+}
+
+module! {
+    type: BlkfrontModule,
+    name: "xen_blkfront",
+    authors: ["xen-pv-rust contributors"],
+    description: "Xen virtual block device frontend",
+    license: "GPL",
+    alias: ["xen:vbd", "xenblk", "block-major-202-*"],
+}

@@ -8,20 +8,20 @@
 use core::fmt;
 
 /// Most queues that a disk can have, whatever the backend offers.
-pub const MAX_QUEUES: u32 = 256;
+pub(crate) const MAX_QUEUES: u32 = 256;
 
 /// Limits on the rings of one side, or of both together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RingLimits {
+pub(crate) struct RingLimits {
     /// Number of queues, each with a ring of its own.
-    pub queues: u32,
+    pub(crate) queues: u32,
     /// A ring has 2 to this power pages.
-    pub order: u32,
+    pub(crate) order: u32,
 }
 
 impl RingLimits {
     /// What both sides allow; at least one queue.
-    pub fn agree(self, other: Self) -> Self {
+    pub(crate) fn agree(self, other: Self) -> Self {
         Self {
             queues: self.queues.min(other.queues).clamp(1, MAX_QUEUES),
             order: self.order.min(other.order),
@@ -31,7 +31,7 @@ impl RingLimits {
 
 /// How the backend makes written data durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Flush {
+pub(crate) enum Flush {
     /// It cannot, or has no volatile cache.
     None,
     /// By `FLUSH_DISKCACHE` (`feature-flush-cache`).
@@ -42,7 +42,7 @@ pub enum Flush {
 
 impl Flush {
     /// A backend that offers both gets flushes: they do not hold up other requests.
-    pub fn choose(feature_flush_cache: bool, feature_barrier: bool) -> Self {
+    pub(crate) fn choose(feature_flush_cache: bool, feature_barrier: bool) -> Self {
         match (feature_flush_cache, feature_barrier) {
             (true, _) => Self::FlushDiskcache,
             (false, true) => Self::Barrier,
@@ -51,7 +51,7 @@ impl Flush {
     }
 
     /// How the log names it.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::None => "barrier or flush: disabled;",
             Self::FlushDiskcache => "flush diskcache: enabled;",
@@ -62,21 +62,16 @@ impl Flush {
 
 /// Bits of the backend's `info` key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DiskInfo(pub u32);
+pub(crate) struct DiskInfo(pub(crate) u32);
 
 impl DiskInfo {
-    /// A CD-ROM drive.
-    pub fn is_cdrom(self) -> bool {
-        self.0 & 0x1 != 0
-    }
-
     /// The medium can be removed.
-    pub fn is_removable(self) -> bool {
+    pub(crate) fn is_removable(self) -> bool {
         self.0 & 0x2 != 0
     }
 
     /// Writing is not allowed.
-    pub fn is_read_only(self) -> bool {
+    pub(crate) fn is_read_only(self) -> bool {
         self.0 & 0x4 != 0
     }
 }
@@ -94,18 +89,18 @@ const MAX_SECTORS: u64 = (i64::MAX as u64) >> 9;
 
 /// Size and sectors of a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Geometry {
+pub(crate) struct Geometry {
     /// Size in units of 512 bytes.
-    pub sectors: u64,
+    pub(crate) sectors: u64,
     /// Logical sector size in bytes.
-    pub sector_size: u32,
+    pub(crate) sector_size: u32,
     /// Physical sector size in bytes.
-    pub physical_sector_size: u32,
+    pub(crate) physical_sector_size: u32,
 }
 
 /// Why a geometry cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum GeometryError {
+pub(crate) enum GeometryError {
     /// `sectors` is too large.
     Sectors(u64),
     /// `sector-size` is not a power of two in range.
@@ -136,7 +131,7 @@ impl fmt::Display for GeometryError {
 }
 
 /// Whether a disk can have `sectors` sectors of 512 bytes.
-pub fn check_sectors(sectors: u64) -> Result<u64, GeometryError> {
+pub(crate) fn check_sectors(sectors: u64) -> Result<u64, GeometryError> {
     if sectors > MAX_SECTORS {
         return Err(GeometryError::Sectors(sectors));
     }
@@ -145,7 +140,7 @@ pub fn check_sectors(sectors: u64) -> Result<u64, GeometryError> {
 
 impl Geometry {
     /// Checks what the backend says. Without a physical sector size it is the logical one.
-    pub fn new(
+    pub(crate) fn new(
         sectors: u64,
         sector_size: u64,
         physical_sector_size: Option<u64>,
@@ -164,31 +159,6 @@ impl Geometry {
             // CAST: Both were checked to be at most 2^30.
             sector_size: sector_size as u32,
             physical_sector_size: physical as u32,
-        })
-    }
-}
-
-/// A piece of a request's data that lies in one granted frame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Piece {
-    /// The frame's number.
-    pub frame: usize,
-    /// Where in the frame it starts, in bytes.
-    pub offset: u32,
-    /// How long it is, in bytes.
-    pub length: u32,
-}
-
-impl Piece {
-    /// This piece and the `next` one as one, if they touch.
-    pub fn join(self, next: Self) -> Option<Self> {
-        let end = self.offset.checked_add(self.length)?;
-        if self.frame != next.frame || end != next.offset {
-            return None;
-        }
-        Some(Self {
-            length: self.length.checked_add(next.length)?,
-            ..self
         })
     }
 }
@@ -355,43 +325,5 @@ mod tests {
             assert!(write!(rest, "{error}").is_ok());
             assert_eq!(rest.0, "");
         }
-    }
-
-    const fn piece(frame: usize, offset: u32, length: u32) -> Piece {
-        Piece {
-            frame,
-            offset,
-            length,
-        }
-    }
-
-    #[test]
-    fn pieces_that_touch_are_one() {
-        assert_eq!(
-            piece(7, 0, 512).join(piece(7, 512, 1024)),
-            Some(piece(7, 0, 1536))
-        );
-        assert_eq!(
-            piece(7, 1024, 512).join(piece(7, 1536, 2560)),
-            Some(piece(7, 1024, 3072))
-        );
-    }
-
-    #[test]
-    fn pieces_that_do_not_touch_stay_apart() {
-        // Another frame, a gap, an overlap, the same again, the wrong order.
-        assert_eq!(piece(7, 0, 512).join(piece(8, 512, 512)), None);
-        assert_eq!(piece(7, 0, 512).join(piece(7, 1024, 512)), None);
-        assert_eq!(piece(7, 0, 1024).join(piece(7, 512, 512)), None);
-        assert_eq!(piece(7, 0, 512).join(piece(7, 0, 512)), None);
-        assert_eq!(piece(7, 512, 512).join(piece(7, 0, 512)), None);
-        // The next frame's start does not touch this one's end.
-        assert_eq!(piece(7, 3584, 512).join(piece(8, 0, 512)), None);
-    }
-
-    #[test]
-    fn pieces_too_long_to_count_stay_apart() {
-        assert_eq!(piece(7, u32::MAX, 1).join(piece(7, 0, 1)), None);
-        assert_eq!(piece(7, 1, u32::MAX - 1).join(piece(7, u32::MAX, 2)), None);
     }
 }

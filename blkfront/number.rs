@@ -9,7 +9,7 @@
 use core::fmt;
 
 /// The block major number that Xen's virtual disks have.
-pub const XENVBD_MAJOR: u32 = 202;
+pub(crate) const XENVBD_MAJOR: u32 = 202;
 
 /// First minor number that Linux cannot express.
 const MINORS: u32 = 1 << 20;
@@ -23,7 +23,7 @@ const EXTENDED_PARTS: u32 = 256;
 
 /// What a virtual device number stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DiskNumber {
+pub(crate) struct DiskNumber {
     /// Which disk, counted from 0: `xvda`.
     index: u32,
     /// The partition, if this is not a whole disk.
@@ -34,7 +34,7 @@ pub struct DiskNumber {
 
 /// Why a virtual device number cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NumberError {
+pub(crate) enum NumberError {
     /// Bits above the extended form are set.
     AboveExtended,
     /// Neither an xvd, sd nor hd number.
@@ -60,7 +60,7 @@ impl DiskNumber {
     /// Decodes a virtual device number.
     ///
     /// Whatever bus the number was made for, the disk is an `xvd` one with minors of major 202.
-    pub fn decode(vdevice: u32) -> Result<Self, NumberError> {
+    pub(crate) fn decode(vdevice: u32) -> Result<Self, NumberError> {
         if vdevice & EXTENDED != 0 {
             let minor = vdevice & (EXTENDED - 1);
             if vdevice >> 28 > 1 {
@@ -116,12 +116,12 @@ impl DiskNumber {
     }
 
     /// The disk's first minor number.
-    pub fn first_minor(&self) -> u32 {
+    pub(crate) fn first_minor(&self) -> u32 {
         self.first_minor
     }
 
     /// How many minor numbers it takes.
-    pub fn minors(&self) -> u32 {
+    pub(crate) fn minors(&self) -> u32 {
         self.minors
     }
 }

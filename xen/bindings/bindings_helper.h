@@ -18,3 +18,15 @@
 #include <xen/platform_pci.h>
 #include <xen/xen.h>
 #include <xen/xenbus.h>
+
+/* Macros that bindgen cannot evaluate; the prefix is taken off again. */
+#define XEN_CONST(type, name) const type RUST_CONST_HELPER_##name = name
+
+XEN_CONST(blk_features_t, BLK_FEAT_WRITE_CACHE);
+XEN_CONST(blk_features_t, BLK_FEAT_FUA);
+XEN_CONST(blk_status_t, BLK_STS_RESOURCE);
+XEN_CONST(blk_status_t, BLK_STS_IOERR);
+XEN_CONST(blk_status_t, BLK_STS_NOTSUPP);
+XEN_CONST(blk_opf_t, REQ_FUA);
+XEN_CONST(gfp_t, GFP_NOIO);
+XEN_CONST(size_t, XEN_PAGE_SIZE);

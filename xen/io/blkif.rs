@@ -24,10 +24,10 @@ pub const FRAME_SIZE: u32 = 4096;
 pub const MAX_SEGMENTS: usize = 11;
 
 /// What the frontend calls the layout in its `protocol` key.
-pub const PROTOCOL: &[u8] = if cfg!(target_arch = "x86_64") {
-    b"x86_64-abi"
+pub const PROTOCOL: &str = if cfg!(target_arch = "x86_64") {
+    "x86_64-abi"
 } else {
-    b"arm-abi"
+    "arm-abi"
 };
 
 /// Largest ring order that the protocol's implementations use.

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The rings of a device: agreed on, made, and announced to the backend.
+
+use crate::{
+    features::RingLimits,
+    frontend::Failure,
+    queue::{
+        Queues,
+        Ring, //
+    },
+    MAX_QUEUES,
+    MAX_RING_PAGE_ORDER, //
+};
+use core::ffi::CStr;
+use kernel::{
+    prelude::*,
+    str::CString,
+    sync::Arc, //
+};
+use xen::{
+    io::blkif,
+    xenbus::{
+        store,
+        DeviceRef, //
+    },
+};
+
+/// What the backend allows and this driver does not exceed.
+pub(crate) fn agree(otherend: &CStr) -> Result<RingLimits, Failure> {
+    let theirs = RingLimits {
+        queues: store::read(otherend, c"multi-queue-max-queues")?.unwrap_or(1),
+        order: store::read(otherend, c"max-ring-page-order")?.unwrap_or(0),
+    };
+    let ours = RingLimits {
+        queues: MAX_QUEUES.get(),
+        order: MAX_RING_PAGE_ORDER.get(),
+    };
+    Ok(ours.agree(theirs))
+}
+
+/// Makes the rings of all queues.
+pub(crate) fn make_rings(
+    dev: &DeviceRef,
+    queues: &Arc<Queues>,
+    limits: RingLimits,
+) -> Result<(), Failure> {
+    for index in 0..queues.count() {
+        Ring::connect(dev, queues, index, limits.order)?;
+    }
+    Ok(())
+}
+
+/// Writes all that the backend must know, at once.
+pub(crate) fn announce(
+    dev: &DeviceRef,
+    queues: &Queues,
+    limits: RingLimits,
+) -> Result<(), Failure> {
+    store::Transaction::run(|transaction| {
+        let front = dev.nodename();
+        if limits.order > 0 {
+            transaction.write(front, c"ring-page-order", fmt!("{}", limits.order))?;
+        }
+        if queues.count() == 1 {
+            // The layout that backends knew before there were several queues.
+            announce_ring(transaction, front, queues, 0, limits.order)?;
+        } else {
+            transaction.write(front, c"multi-queue-num-queues", fmt!("{}", queues.count()))?;
+            for index in 0..queues.count() {
+                let dir = CString::try_from_fmt(fmt!("{front}/queue-{index}"))?;
+                announce_ring(transaction, &dir, queues, index, limits.order)?;
+            }
+        }
+        transaction.write(front, c"protocol", fmt!("{}", blkif::PROTOCOL))?;
+        // Without persistent grants the backend must let go of each page before it answers.
+        transaction.write(front, c"feature-persistent", fmt!("0"))
+    })
+    .map_err(|error| Failure::Errno("writing to xenstore", error))
+}
+
+fn announce_ring(
+    transaction: &store::Transaction,
+    dir: &CStr,
+    queues: &Queues,
+    index: usize,
+    order: u32,
+) -> Result {
+    queues
+        .with_ring(index, |ring| (ring.port(), Grefs::of(ring)))
+        .ok_or(ENODEV)
+        .and_then(|(port, grefs)| {
+            for (page, gref) in grefs.iter().enumerate() {
+                if order == 0 {
+                    transaction.write(dir, c"ring-ref", fmt!("{gref}"))?;
+                } else {
+                    let key = CString::try_from_fmt(fmt!("ring-ref{page}"))?;
+                    transaction.write(dir, &key, fmt!("{gref}"))?;
+                }
+            }
+            transaction.write(dir, c"event-channel", fmt!("{port}"))
+        })
+}
+
+/// References of a ring's pages, copied so that no lock is held while they are written.
+struct Grefs {
+    list: [u32; 1 << blkif::MAX_RING_ORDER],
+    used: usize,
+}
+
+impl Grefs {
+    fn of(ring: &Ring) -> Self {
+        let mut list = [0; 1 << blkif::MAX_RING_ORDER];
+        let mut used = 0;
+        for (place, gref) in list.iter_mut().zip(ring.grefs()) {
+            *place = *gref;
+            used += 1;
+        }
+        Self { list, used }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &u32> {
+        self.list.iter().take(self.used)
+    }
+}

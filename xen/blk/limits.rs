@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What a disk can do.
+
+use crate::bindings;
+
+/// Limits and features of a disk.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Smallest addressable unit, in bytes; a power of two.
+    pub logical_block_size: u32,
+    /// Smallest unit that is written without reading first, in bytes; a power of two.
+    pub physical_block_size: u32,
+    /// Most pieces of memory in a request.
+    pub max_segments: u16,
+    /// Largest piece of memory, in bytes, and the boundary that none may cross; a power of two.
+    pub segment_size: u32,
+    /// Largest request, in units of 512 bytes.
+    pub max_sectors: u32,
+    /// Has a volatile cache: flushes make sense.
+    pub write_cache: bool,
+    /// Can write past the cache.
+    pub fua: bool,
+}
+
+impl Limits {
+    pub(super) fn to_raw(self) -> bindings::queue_limits {
+        let mut raw = bindings::queue_limits::default();
+        raw.logical_block_size = self.logical_block_size;
+        raw.physical_block_size = self.physical_block_size;
+        raw.max_segments = self.max_segments;
+        raw.max_segment_size = self.segment_size;
+        raw.seg_boundary_mask = u64::from(self.segment_size.wrapping_sub(1)) as usize;
+        raw.max_hw_sectors = self.max_sectors;
+        // Positions in memory must be those of whole sectors of 512 bytes.
+        raw.dma_alignment = 511;
+        if self.write_cache {
+            raw.features |= bindings::BLK_FEAT_WRITE_CACHE;
+        }
+        if self.fua {
+            raw.features |= bindings::BLK_FEAT_FUA;
+        }
+        raw
+    }
+}

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Event channels: one domain telling another that there is something to do.
+//!
+//! Events are bound with a late end of interrupt: the channel stays silent from the moment its
+//! [`Handler`] is called until the kernel is told that the event is dealt with. A handler says how
+//! that went, and the kernel slows down a peer that sends events for nothing.
+//!
+//! C header: [`include/xen/events.h`](srctree/include/xen/events.h)
+
+use crate::{
+    bindings,
+    xenbus::DeviceRef, //
+};
+use core::ffi::CStr;
+use kernel::{
+    error::to_result,
+    prelude::*,
+    sync::Arc,
+    types::ForeignOwnable, //
+};
+
+/// What became of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// There was something to do and it is done: the next event may come.
+    Handled,
+    /// There was nothing to do. After several in a row the kernel lets the peer wait.
+    Spurious,
+    /// No event is to come any more: the peer cannot be trusted. Lasts until the channel is dropped.
+    Silence,
+}
+
+/// Receiver of a channel's events.
+pub trait Handler: Send + Sync + 'static {
+    /// Deals with an event.
+    ///
+    /// # Context
+    ///
+    /// Interrupts are disabled. Never called by two processors at once for the same channel.
+    fn handle(&self) -> Outcome;
+}
+
+/// A channel to the other end of a device, made by this end.
+///
+/// Dropping it waits for a running handler, then closes the channel. Process context, and not with
+/// a lock held that the handler takes.
+///
+/// # Invariants
+///
+/// `irq` is bound to the channel, with `H`'s callback and `handler` as its argument.
+pub struct Channel<H: Handler> {
+    irq: c_uint,
+    port: bindings::evtchn_port_t,
+    handler: *mut c_void,
+    _handler: core::marker::PhantomData<Arc<H>>,
+}
+
+// SAFETY: `handler` is an `Arc` of a type that is `Send` and `Sync`; the rest are numbers.
+unsafe impl<H: Handler> Send for Channel<H> {}
+// SAFETY: As above; `&self` allows nothing but sending an event, which any number of threads may.
+unsafe impl<H: Handler> Sync for Channel<H> {}
+
+impl<H: Handler> Channel<H> {
+    /// Makes a channel for the other end of `dev` to bind to, whose events go to `handler`. `name`
+    /// is what `/proc/interrupts` shows.
+    ///
+    /// # Errors
+    ///
+    /// `ENOSPC` if the domain has no channel left, `ENOMEM`. The device is told of the first.
+    pub fn new(dev: &DeviceRef, name: &'static CStr, handler: Arc<H>) -> Result<Self> {
+        let mut port = 0;
+        // SAFETY: The device is valid and `port` outlives the call.
+        to_result(unsafe { bindings::xenbus_alloc_evtchn(dev.as_raw(), &mut port) })?;
+
+        let handler = handler.into_foreign();
+        // SAFETY: The callback may be called with `handler` until the interrupt is unbound, which
+        // `drop` does before it gives the reference up. The name is static.
+        let irq = unsafe {
+            bindings::bind_evtchn_to_irqhandler_lateeoi(
+                port,
+                Some(Self::callback),
+                0,
+                name.as_char_ptr(),
+                handler.cast(),
+            )
+        };
+        let Ok(irq) = c_uint::try_from(irq) else {
+            // SAFETY: The binding failed, so nobody else knows the pointer.
+            drop(unsafe { Arc::<H>::from_foreign(handler) });
+            // SAFETY: The device is valid, and the port unbound.
+            unsafe { bindings::xenbus_free_evtchn(dev.as_raw(), port) };
+            return Err(Error::from_errno(irq));
+        };
+        // INVARIANT: It was just bound like that.
+        Ok(Self {
+            irq,
+            port,
+            handler: handler.cast(),
+            _handler: core::marker::PhantomData,
+        })
+    }
+
+    /// The port to tell the other end.
+    pub fn port(&self) -> u32 {
+        self.port
+    }
+
+    /// Sends an event. Any context.
+    #[inline]
+    pub fn notify(&self) {
+        // SAFETY: `irq` is bound by the type invariant.
+        unsafe { bindings::notify_remote_via_irq(self.irq as c_int) };
+    }
+
+    unsafe extern "C" fn callback(irq: c_int, handler: *mut c_void) -> bindings::irqreturn_t {
+        // SAFETY: `handler` is what `new` bound, and alive until the interrupt is unbound.
+        let borrowed = unsafe { <Arc<H> as ForeignOwnable>::borrow(handler.cast()) };
+        let flags = match borrowed.handle() {
+            Outcome::Handled => 0,
+            Outcome::Spurious => bindings::XEN_EOI_FLAG_SPURIOUS,
+            Outcome::Silence => return bindings::irqreturn::IRQ_HANDLED,
+        };
+        // SAFETY: `irq` is the one whose event is being handled, and this is the only place that
+        // ends it.
+        unsafe { bindings::xen_irq_lateeoi(irq as c_uint, flags) };
+        bindings::irqreturn::IRQ_HANDLED
+    }
+}
+
+impl<H: Handler> Drop for Channel<H> {
+    fn drop(&mut self) {
+        // This waits for the handler and closes the port.
+        // SAFETY: `irq` is bound with `handler` by the type invariant.
+        unsafe { bindings::unbind_from_irqhandler(self.irq, self.handler) };
+        // SAFETY: The pointer is from `into_foreign`, and no handler can run any more.
+        drop(unsafe { Arc::<H>::from_foreign(self.handler.cast()) });
+    }
+}

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Work that a driver does elsewhere, and waiting for it.
+//!
+//! C header: [`include/linux/workqueue.h`](srctree/include/linux/workqueue.h)
+
+use crate::bindings;
+use core::{
+    ffi::CStr,
+    sync::atomic::{
+        AtomicPtr,
+        Ordering, //
+    },
+};
+use kernel::{
+    prelude::*,
+    sync::rcu,
+    types::Opaque,
+    workqueue::{
+        HasWork,
+        Queue,
+        RawWorkItem,
+        Work, //
+    },
+};
+
+/// The workqueue of a module, to be declared as a static.
+///
+/// It exists from [`create`](Self::create) until the returned guard is dropped, which waits for all
+/// work that is queued. It stands still while the system is suspended, and makes progress when
+/// memory is short.
+pub struct ModuleQueue {
+    raw: AtomicPtr<bindings::workqueue_struct>,
+}
+
+impl ModuleQueue {
+    /// A workqueue that does not exist yet.
+    pub const fn new() -> Self {
+        Self {
+            raw: AtomicPtr::new(core::ptr::null_mut()),
+        }
+    }
+
+    /// Makes the workqueue, under a name that `ps` shows.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`; `EBUSY` if it exists already.
+    pub fn create(&'static self, name: &'static CStr) -> Result<ModuleQueueGuard> {
+        let flags = bindings::wq_flags_WQ_UNBOUND
+            | bindings::wq_flags_WQ_FREEZABLE
+            | bindings::wq_flags_WQ_MEM_RECLAIM;
+        // SAFETY: "%s" takes a NUL-terminated string, which is copied.
+        let raw = unsafe {
+            bindings::alloc_workqueue_noprof(c"%s".as_char_ptr(), flags, 0, name.as_char_ptr())
+        };
+        if raw.is_null() {
+            return Err(ENOMEM);
+        }
+        if self
+            .raw
+            .compare_exchange(
+                core::ptr::null_mut(),
+                raw,
+                Ordering::Release,
+                Ordering::Relaxed,
+            )
+            .is_err()
+        {
+            // SAFETY: It was made above and nobody else knows it.
+            unsafe { bindings::destroy_workqueue(raw) };
+            return Err(EBUSY);
+        }
+        Ok(ModuleQueueGuard(self))
+    }
+
+    /// Queues work, unless it is queued already or the workqueue does not exist. Any context.
+    pub fn enqueue<W, const ID: u64>(&self, work: W)
+    where
+        W: RawWorkItem<ID, EnqueueOutput = Result<(), W>> + Send + 'static,
+    {
+        let _guard = rcu::read_lock();
+        let raw = self.raw.load(Ordering::Acquire);
+        if raw.is_null() {
+            return;
+        }
+        // SAFETY: Whoever destroys the workqueue takes the pointer away first and then waits for
+        // all who have seen it within `rcu::read_lock`.
+        let queue = unsafe { Queue::from_raw(raw) };
+        // Work that is queued already will see whatever its caller wants it to.
+        let _ = queue.enqueue(work);
+    }
+}
+
+/// Keeps a [`ModuleQueue`] in existence.
+pub struct ModuleQueueGuard(&'static ModuleQueue);
+
+impl Drop for ModuleQueueGuard {
+    fn drop(&mut self) {
+        let raw = self.0.raw.swap(core::ptr::null_mut(), Ordering::AcqRel);
+        rcu::synchronize_rcu();
+        // SAFETY: `create` made it, and nobody can reach it any more.
+        unsafe { bindings::destroy_workqueue(raw) };
+    }
+}
+
+/// Something that happens once.
+#[pin_data]
+pub struct Completion {
+    #[pin]
+    inner: Opaque<bindings::completion>,
+}
+
+// SAFETY: Completions are made to be used from several threads.
+unsafe impl Send for Completion {}
+// SAFETY: As above.
+unsafe impl Sync for Completion {}
+
+impl Completion {
+    /// It has not happened yet.
+    pub fn new() -> impl PinInit<Self> {
+        pin_init!(Self {
+            inner <- Opaque::ffi_init(|slot| {
+                // SAFETY: `slot` is valid for writes.
+                unsafe { bindings::init_completion(slot) };
+            }),
+        })
+    }
+
+    /// It has happened. Any context.
+    pub fn complete_all(&self) {
+        // SAFETY: It is initialised.
+        unsafe { bindings::complete_all(self.inner.get()) };
+    }
+
+    /// Waits until it has happened, at most for a time; says whether it has. Process context.
+    #[must_use]
+    pub fn wait_within(&self, milliseconds: c_uint) -> bool {
+        // SAFETY: The function has no requirement.
+        let jiffies = unsafe { bindings::__msecs_to_jiffies(milliseconds) };
+        // SAFETY: It is initialised.
+        unsafe { bindings::wait_for_completion_timeout(self.inner.get(), jiffies) != 0 }
+    }
+}
+
+/// Waits until work that is queued or running has finished. Process context.
+pub fn flush<T, const ID: u64>(owner: &T)
+where
+    T: HasWork<T, ID>,
+{
+    let owner = core::ptr::from_ref(owner).cast_mut();
+    // SAFETY: The pointer is from a reference.
+    let work: *mut Work<T, ID> = unsafe { T::raw_get_work(owner) };
+    // SAFETY: It points into `owner`, whose work is initialised.
+    unsafe { bindings::flush_work(Work::raw_get(work)) };
+}

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Reading and writing xenstore.
+//!
+//! All functions here sleep. A read tells a missing node from one that is there but makes no sense:
+//! the first may have a default, the second never has.
+//!
+//! C header: [`include/xen/xenbus.h`](srctree/include/xen/xenbus.h)
+
+use super::value::Value;
+use crate::bindings;
+use core::{
+    ffi::CStr,
+    fmt,
+    ptr::NonNull, //
+};
+use kernel::{
+    error::{
+        from_err_ptr,
+        to_result, //
+    },
+    prelude::*,
+    str::CString, //
+};
+
+/// What a node holds.
+pub struct Text {
+    bytes: NonNull<u8>,
+    length: usize,
+}
+
+// SAFETY: The text is owned and does not change.
+unsafe impl Send for Text {}
+
+impl Text {
+    /// The content, without the NUL that C puts behind it.
+    pub fn as_bytes(&self) -> &[u8] {
+        // SAFETY: `xenbus_read` returned an allocation of `length` bytes and a NUL.
+        unsafe { core::slice::from_raw_parts(self.bytes.as_ptr(), self.length) }
+    }
+}
+
+impl Drop for Text {
+    fn drop(&mut self) {
+        // SAFETY: `xenbus_read` returned memory from `kmalloc` for its caller to free.
+        unsafe { bindings::kfree(self.bytes.as_ptr().cast()) };
+    }
+}
+
+/// The start of the text, with everything unprintable escaped: it may come from another domain.
+impl fmt::Display for Text {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const MOST: usize = 32;
+        let bytes = self.as_bytes();
+        for byte in bytes.iter().take(MOST) {
+            write!(f, "{}", byte.escape_ascii())?;
+        }
+        if bytes.len() > MOST {
+            f.write_str("...")?;
+        }
+        Ok(())
+    }
+}
+
+/// Why a key could not be read.
+pub struct KeyError {
+    key: &'static CStr,
+    fault: Fault,
+}
+
+enum Fault {
+    Missing,
+    Malformed { text: Text, expected: &'static str },
+    Unreadable(Error),
+}
+
+impl KeyError {
+    /// The errno that says the same.
+    pub fn errno(&self) -> Error {
+        match &self.fault {
+            Fault::Missing => ENOENT,
+            Fault::Malformed { .. } => EINVAL,
+            Fault::Unreadable(error) => *error,
+        }
+    }
+}
+
+impl fmt::Display for KeyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let key = Printable(self.key);
+        match &self.fault {
+            Fault::Missing => write!(f, "{key} is missing"),
+            Fault::Malformed { text, expected } => {
+                write!(f, "{key} is \"{text}\", not {expected}")
+            }
+            Fault::Unreadable(error) => {
+                write!(f, "{key} cannot be read, error {}", error.to_errno())
+            }
+        }
+    }
+}
+
+struct Printable(&'static CStr);
+
+impl fmt::Display for Printable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0.to_str().unwrap_or("?"))
+    }
+}
+
+/// No transaction.
+const NIL: bindings::xenbus_transaction = bindings::xenbus_transaction { id: 0 };
+
+/// Reads a node outside of any transaction. [`None`] if it does not exist or is empty.
+pub fn read_text(dir: &CStr, key: &CStr) -> Result<Option<Text>> {
+    let mut length = 0;
+    // SAFETY: The strings are NUL-terminated, and `length` outlives the call.
+    let text = from_err_ptr(unsafe {
+        bindings::xenbus_read(NIL, dir.as_char_ptr(), key.as_char_ptr(), &mut length)
+    });
+    match text {
+        Ok(bytes) => {
+            let Some(bytes) = NonNull::new(bytes.cast()) else {
+                return Ok(None);
+            };
+            // CAST: The length of a node is at most that of a xenstore message, 4096 bytes.
+            let text = Text {
+                bytes,
+                length: length as usize,
+            };
+            Ok((!text.as_bytes().is_empty()).then_some(text))
+        }
+        Err(error) if error == ENOENT => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Reads a value that may be missing.
+pub fn read<V: Value>(dir: &CStr, key: &'static CStr) -> Result<Option<V>, KeyError> {
+    let fault = match read_text(dir, key) {
+        Ok(None) => return Ok(None),
+        Ok(Some(text)) => match V::parse(text.as_bytes()) {
+            Some(value) => return Ok(Some(value)),
+            None => Fault::Malformed {
+                text,
+                expected: V::EXPECTED,
+            },
+        },
+        Err(error) => Fault::Unreadable(error),
+    };
+    Err(KeyError { key, fault })
+}
+
+/// Reads a value that must be there.
+pub fn require<V: Value>(dir: &CStr, key: &'static CStr) -> Result<V, KeyError> {
+    read(dir, key)?.ok_or(KeyError {
+        key,
+        fault: Fault::Missing,
+    })
+}
+
+/// Whether a node exists.
+pub fn exists(dir: &CStr, key: &CStr) -> bool {
+    // SAFETY: The strings are NUL-terminated.
+    unsafe { bindings::xenbus_exists(NIL, dir.as_char_ptr(), key.as_char_ptr()) != 0 }
+}
+
+/// A transaction that has been started.
+///
+/// Dropped without [`commit`](Self::commit) it has changed nothing.
+pub struct Transaction {
+    id: u32,
+}
+
+/// How often a transaction is tried that others always get in the way of.
+const MAX_TRIES: usize = 1000;
+
+impl Transaction {
+    fn start() -> Result<Self> {
+        let mut raw = NIL;
+        // SAFETY: `raw` outlives the call.
+        to_result(unsafe { bindings::xenbus_transaction_start(&mut raw) })?;
+        Ok(Self { id: raw.id })
+    }
+
+    /// Runs `body` in a transaction, again if somebody else changed what it touched.
+    ///
+    /// # Errors
+    ///
+    /// Any error of `body` or of xenstore, and `EAGAIN` if it failed a thousand times over.
+    pub fn run<R>(mut body: impl FnMut(&Self) -> Result<R>) -> Result<R> {
+        for _ in 0..MAX_TRIES {
+            let transaction = Self::start()?;
+            let result = body(&transaction)?;
+            match transaction.commit() {
+                Ok(()) => return Ok(result),
+                Err(error) if error == EAGAIN => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(EAGAIN)
+    }
+
+    /// Writes a node, which is made if need be.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`, or what xenstore says.
+    pub fn write(&self, dir: &CStr, key: &CStr, value: fmt::Arguments<'_>) -> Result {
+        let text = CString::try_from_fmt(value)?;
+        // SAFETY: The strings are NUL-terminated.
+        to_result(unsafe {
+            bindings::xenbus_write(
+                self.raw(),
+                dir.as_char_ptr(),
+                key.as_char_ptr(),
+                text.as_char_ptr(),
+            )
+        })
+    }
+
+    fn raw(&self) -> bindings::xenbus_transaction {
+        bindings::xenbus_transaction { id: self.id }
+    }
+
+    fn commit(self) -> Result {
+        let raw = self.raw();
+        core::mem::forget(self);
+        // SAFETY: `raw` was started and is ended here once, since `self` is gone.
+        to_result(unsafe { bindings::xenbus_transaction_end(raw, false) })
+    }
+}
+
+impl Drop for Transaction {
+    fn drop(&mut self) {
+        // An abort has nothing to report: xenstore forgets the transaction either way.
+        // SAFETY: It was started and not ended, or `commit` would have forgotten `self`.
+        let _ = unsafe { bindings::xenbus_transaction_end(self.raw(), true) };
+    }
+}
