@@ -64,13 +64,18 @@ guest_ramdisk() {
 #   disk=SPEC vif=SPEC  as in xl.cfg; any number of them
 #   extra=WORDS       more of the kernel's command line
 #   set=LINE          any other line of xl.cfg
+#   fresh             never take over a guest that an earlier test has left
+# In `xenvm check` a guest outlives its test: with the same name and options, the next test gets it
+# again without a boot, with the driver loaded anew. Tests need not destroy their guests.
 guest_create() {
 	local name=$1 type=pv vcpus=1 memory=384 root=ram timeout=120 extra='' disks='' vifs='' lines=''
 	local driver=${XENVM_FRONT_BLKFRONT:-c} netdriver=${XENVM_FRONT_NETFRONT:-c} rust='' word
-	local folder=$XENVM_GUESTS/$1
+	local folder=$XENVM_GUESTS/$1 options fresh=''
 	shift
+	options="$driver $netdriver $*"
 	for word; do
 		case $word in
+		fresh) fresh=1 ;;
 		type=*) type=${word#*=} ;;
 		vcpus=*) vcpus=${word#*=} ;;
 		memory=*) memory=${word#*=} ;;
@@ -88,11 +93,15 @@ guest_create() {
 			;;
 		esac
 	done
+	if [ -z "$fresh" ] && guest_reuse "$name" "$options"; then
+		return
+	fi
 	[ "$driver" = c ] || rust=blkfront
 	[ "$netdriver" = c ] || rust=$rust,netfront
+	guest_destroy "$name"
 	mkdir -p "$folder"
-	rm -f "$folder/domid"
 	echo 0 >"$folder/number"
+	guest_mark_console "$name"
 	{
 		echo "name = '$name'"
 		echo "type = '$type'"
@@ -123,6 +132,41 @@ guest_create() {
 		complain "guest $name did not come up; its console ends with: $(guest_console "$name" | tail -n 1)"
 		return 1
 	fi
+	echo "$options" >"$folder/options"
+}
+
+# Remembers how long a guest's console is, so that older lines of it are not looked at.
+guest_mark_console() {
+	stat -c %s "/var/log/xen/console/guest-$1.log" >"$XENVM_GUESTS/$1/console" 2>/dev/null ||
+		echo 0 >"$XENVM_GUESTS/$1/console"
+}
+
+# guest_reuse NAME OPTIONS: whether a guest made with the same options can serve again.
+guest_reuse() {
+	[ "$(cat "$XENVM_GUESTS/$1/options" 2>/dev/null)" = "$2" ] && guest_alive "$1" || return
+	guest_mark_console "$1"
+	guest_run "$1" 20 true
+}
+
+# guest_reset_all: makes guests as good as new: no disks, nothing mounted, the driver loaded anew.
+# A guest with which that does not work is destroyed.
+guest_reset_all() {
+	local folder name vdev
+	for folder in "$XENVM_GUESTS"/*/; do
+		[ -e "$folder/options" ] || continue
+		name=$(basename "$folder")
+		# What was given at its start would be missing afterwards.
+		if grep -q -e disk= -e vif= -e root= "$folder/options" ||
+			! guest_run "$name" 30 "pkill -KILL fio; umount -a -t ext4,xfs,vfat,btrfs; swapoff -a; true"; then
+			guest_destroy "$name"
+			continue
+		fi
+		for vdev in $(xenstore-list "$(guest_home "$name")/device/vbd" 2>/dev/null); do
+			disk_detach "$name" "$vdev" || continue 2
+		done
+		guest_run "$name" 30 "rm -rf /tmp/*; rmmod xen-blkfront && modprobe xen-blkfront" >/dev/null ||
+			guest_destroy "$name"
+	done
 }
 
 guest_ready() {
@@ -150,14 +194,18 @@ guest_destroy_all() {
 	rm -rf $XENVM_GUESTS/*/
 }
 
-# guest_console NAME: prints the guest's console from its start.
+# guest_console NAME: prints the guest's console since guest_create.
 guest_console() {
-	cat "/var/log/xen/console/guest-$1.log" 2>/dev/null
+	tail -c "+$(($(<"$XENVM_GUESTS/$1/console") + 1))" "/var/log/xen/console/guest-$1.log" 2>/dev/null
+}
+
+guest_console_has() {
+	grep -qE -- "$2" <(guest_console "$1")
 }
 
 # guest_wait_console NAME REGEX SECONDS
 guest_wait_console() {
-	wait_for "$3" grep -qE -- "$2" "/var/log/xen/console/guest-$1.log"
+	wait_for "$3" guest_console_has "$1" "$2"
 }
 
 # guest_start NAME [SECONDS] COMMAND...: starts a command in the guest and prints a handle of it.

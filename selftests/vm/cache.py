@@ -52,6 +52,20 @@ def locked(name):
         yield
 
 
+def slot(kind, number):
+    """Takes one of `number` slots and returns an open file that holds it, or None."""
+    locks = root() / "locks"
+    locks.mkdir(exist_ok=True)
+    for index in range(number):
+        lock = open(locks / f"{kind}-{index}", "w", encoding="ascii")
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return lock
+        except BlockingIOError:
+            lock.close()
+    return None
+
+
 def piece(kind, recipe, build):
     """Returns the folder of a piece, which `build(folder)` fills when it is not there yet.
 

@@ -1,7 +1,222 @@
 # SPDX-License-Identifier: GPL-2.0
-"""(placeholder)"""
+"""All tests: on the host, in a kernel with KUnit, and between domains on Xen."""
+
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from . import cache, cli, modules, process
+from .machine import Machine, Options
+from .progress import Failure, say
+from .results import Totals, parse
+
+DEFAULT_LIMIT = 120
+# What bringing a test's guests and disks down may take, beyond the test's own limit.
+CLEAN_UP = 150
+TIERS = {"host": "unit tests on the host", "kunit": "KUnit suites in a kernel"}
+NAMES = {0: "ok", 1: "FAIL", 4: "skip"}
+
+
+class Test:
+    """One run of a test script with one driver."""
+
+    def __init__(self, script, header, driver):
+        self.script = script
+        self.driver = driver or "default"
+        self.name = f"{script.parent.name}/{script.stem}" + (f" ({driver})" if driver else "")
+        self.limit = int(header.get("timeout", DEFAULT_LIMIT))
+        self.allowed = [re.compile(pattern) for pattern in header.get("allow-console", [])]
+        self.lines = []
+        self.begun = 0.0
+
+    def word(self, default):
+        """Returns what dom0 is told of the test."""
+        driver = default if self.driver == "default" else self.driver
+        script = f"{self.script.parent.name}/{self.script.name}"
+        return f"{self.name}|{script}|{driver}|{self.limit}"
+
+
+def header_of(script):
+    """Returns what a test says of itself in comment lines at its start."""
+    header = {}
+    for line in script.read_text().splitlines():
+        if not line.startswith("#"):
+            break
+        match = re.match(r"# (drivers|timeout|allow-console): *(.*)", line)
+        if match and match.group(1) == "allow-console":
+            header.setdefault("allow-console", []).append(match.group(2))
+        elif match:
+            header[match.group(1)] = match.group(2)
+    return header
+
+
+def scripts():
+    """Returns all test scripts' runs: those with one driver together, to keep its guests."""
+    tests = []
+    for script in sorted(cache.SELFTESTS.glob("*/test_*.sh")):
+        header = header_of(script)
+        for driver in header.get("drivers", "").split() or [""]:
+            tests.append(Test(script, header, driver))
+    return sorted(tests, key=lambda test: ({"": 0, "rust": 0, "c": 1}.get(test.driver, 0)))
+
+
+class Report:
+    """Prints a line for each result and adds them up."""
+
+    def __init__(self):
+        self.totals = Totals()
+
+    def line(self, name, status, seconds, why="", lines=()):
+        """Reports one test."""
+        key = {0: "passed", 4: "skipped"}.get(status, "failed")
+        self.totals.add(Totals(**{key: 1}))
+        print(f"{NAMES.get(status, 'FAIL'):4} {name} ({seconds:.0f} s)" + (f": {why}" if why else ""))
+        for line in lines:
+            print(f"     | {line}")
+        sys.stdout.flush()
+
+
+def run_tier(name, report):
+    """Runs the tests of another kind, whose script prints KTAP or what cargo prints."""
+    script = cache.SELFTESTS / name / "run"
+    begun = time.monotonic()
+    log = cache.logs() / f"{name}.log"
+    say(f"{TIERS[name]} ...")
+    with open(log, "wb") as output:
+        status = subprocess.run([str(script)], stdin=subprocess.DEVNULL, stdout=output,
+                                stderr=output, cwd=cache.PROJECT, check=False,
+                                preexec_fn=process.die_with_parent,
+                                env={**os.environ, "XENVM": str(cache.SELFTESTS / "xenvm"),
+                                     "XEN_PV_RUST_CACHE": str(cache.root())}).returncode
+    text = log.read_text(errors="replace")
+    totals, failures = parse(text)
+    seconds = time.monotonic() - begun
+    if status == 4 and not failures:
+        print(f"skip {name}: {text.strip().splitlines()[-1] if text.strip() else ''}")
+        totals = Totals(skipped=max(1, totals.skipped))
+    elif (status != 0 and totals.failed == 0) or totals.passed + totals.failed == 0:
+        totals.failed += 1
+        print(f"FAIL {name} ({seconds:.0f} s): {script} ended with exit status {status}, {totals}")
+        for line in text.splitlines()[-15:]:
+            print(f"     | {line}")
+    else:
+        print(f"{'FAIL' if failures else 'ok':4} {name}: {totals} ({seconds:.0f} s)")
+        for failure in failures:
+            print(f"     | {failure} (all output in {log})")
+    report.totals.add(totals)
+
+
+class Boot:
+    """The tests that one boot of the machine runs, until it hangs or they are done."""
+
+    def __init__(self, tests, arguments, report):
+        self.tests = {test.name: test for test in tests}
+        self.report = report
+        self.arguments = arguments
+        self.current = None
+        self.seen = 0
+        self.done = []
+        self.machine = None
+
+    def finish(self, status, why=""):
+        """Reports the current test."""
+        test, self.current = self.current, None
+        self.machine.consoles.poll()
+        hint = self.machine.consoles.explain(self.seen)
+        troubles = self.machine.consoles.troubles[self.seen:]
+        self.seen = len(self.machine.consoles.troubles)
+        troubles = [(name, line) for name, line in troubles
+                    if not any(pattern.search(line) for pattern in test.allowed)]
+        totals, failures = parse("\n".join(test.lines))
+        if status in (0, 4) and failures:
+            status, why = 1, "it reported failures but ended well"
+        if status in (0, 4) and troubles:
+            status, why = 1, f"the console of {troubles[0][0]} says: {troubles[0][1]}"
+        elif status == 124:
+            why = f"it took more than {test.limit} s; {hint}"
+        elif status not in (0, 4) and not why:
+            why = "; ".join(failures) or f"exit status {status}"
+        if status == 4:
+            why = next((line.partition("SKIP")[2].strip() for line in test.lines
+                        if "# SKIP" in line), "")
+        shown = [] if status in (0, 4) else test.lines[-12:]
+        folder = self.machine.folder / "results"
+        (folder / (re.sub(r"\W+", "_", test.name).strip("_") + ".ktap")).write_text(
+            "\n".join(test.lines) + "\n")
+        self.report.line(test.name, status, time.monotonic() - test.begun, why, shown)
+        self.done.append(test)
+
+    def on_line(self, line):
+        """Follows dom0's report; returns the new deadline when a test begins."""
+        word, _, rest = line.partition(" ")
+        if word == "@begin":
+            self.current = self.tests[rest]
+            self.current.begun = time.monotonic()
+            self.machine.consoles.hint = None
+            return self.current.begun + self.current.limit + CLEAN_UP
+        if word == "@end" and self.current:
+            self.finish(int(rest.rpartition(" ")[2]))
+            return time.monotonic() + CLEAN_UP
+        if self.current:
+            self.current.lines.append(line)
+        return None
+
+    def run(self):
+        """Boots and runs the tests; returns those that were not reached."""
+        tests = list(self.tests.values())
+        machine = self.machine = Machine("check", Options(self.arguments, quiet=True))
+        default = modules.variants(machine.options.front, modules.built(machine.release)).get(
+            "blkfront", "c")
+        machine.prepare(None, ["../lib/run_tests.sh", *(test.word(default) for test in tests)])
+        for group in {test.script.parent for test in tests}:
+            target = machine.folder / "job/job" / group.name
+            subprocess.run(["cp", "-r", str(group), str(target)], check=True)
+        say(f"booting for {len(tests)} tests, run folder {machine.folder}")
+        try:
+            with machine:
+                machine.follow(lambda data: None, self.on_line, time.monotonic() + 300)
+        except Failure as failure:
+            if self.current:
+                self.finish(1, str(failure))
+            elif not self.done:
+                for test in tests:
+                    test.begun = time.monotonic()
+                    self.report.line(test.name, 1, 0, f"not run: {failure}")
+                return []
+            else:
+                say(f"between tests: {failure}")
+        rest = [test for test in tests if test not in self.done]
+        if rest and not self.done:
+            for test in rest:
+                self.report.line(test.name, 1, 0, "not run: dom0 ran no test at all")
+            return []
+        return rest
 
 
 def check(arguments):
-    """Runs all tests."""
-    return 1
+    """Runs all tests, or those asked for."""
+    tiers = [name for name in TIERS if (cache.SELFTESTS / name / "run").exists()]
+    tests = scripts()
+    if arguments.only:
+        tiers = [name for name in tiers if any(word in name for word in arguments.only)]
+        tests = [test for test in tests if any(word in test.name for word in arguments.only)]
+        if not tiers and not tests:
+            raise Failure(f"no test has {' or '.join(arguments.only)} in its name; "
+                          "`xenvm check --list` names them all")
+    if arguments.list:
+        print("\n".join([*tiers, *(test.name for test in tests)]))
+        return 0
+    report = Report()
+    begun = time.monotonic()
+    if tests:
+        cli.prepare()
+    for name in tiers:
+        run_tier(name, report)
+    while tests:
+        tests = Boot(tests, arguments, report).run()
+    print(f"in {time.monotonic() - begun:.0f} s")
+    print(report.totals, flush=True)
+    return 1 if report.totals.failed else 0

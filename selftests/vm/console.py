@@ -79,9 +79,12 @@ class Consoles:
         self.troubles += found
         return found
 
-    def explain(self):
-        """Returns a phrase on the console line that most likely tells what went wrong."""
-        if self.troubles:
+    def explain(self, since=0):
+        """Returns a phrase on the console line that most likely tells what went wrong.
+
+        Lines of trouble before number `since` are not looked at.
+        """
+        if self.troubles[since:]:
             name, line = self.troubles[-1]
             return f"the console of {name} says: {line}"
         for path in sorted((self.log / "xen").glob("*.log")):

@@ -11,7 +11,7 @@ import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from . import buildroot, cache, kernel, process
+from . import buildroot, cache, kernel, process, stubs
 from .progress import Failure, step
 
 # The programs of the guests' RAM root; the libraries they need come along.
@@ -51,13 +51,13 @@ DOM0_EARLY = ["virtio_pci", "virtio_blk", "ext4", "9pnet_virtio", "9p"]
 # The guests' module tree: these and what they depend on.
 GUEST_MODULES = """
     xen-blkfront xen-netfront xen-evtchn xen-gntdev xen-gntalloc xen-privcmd xenfs ext4 xfs
-    crc32c-cryptoapi crc32c_cryptoapi loop null_blk dm-mod dm-crypt dm-flakey brd configfs
+    crc32c-cryptoapi crc32c_cryptoapi loop null_blk dm-mod dm-crypt dm-flakey dm-log-writes brd configfs
     nls_ascii nls_cp437 vfat overlay tun bridge veth mq-deadline kyber-iosched bfq zram
-    raid0 raid1 scsi_debug sha256 btrfs
+    raid0 raid1 scsi_debug sha256
 """.split()
 
 COPY_GUEST = r"""
-stage=$1; shift
+stage=$1; stubs=$2; shift 2
 mkdir -p "$stage"/usr/bin "$stage"/usr/lib/x86_64-linux-gnu "$stage"/usr/lib64 "$stage"/etc \
 	"$stage"/root "$stage"/proc "$stage"/sys "$stage"/dev "$stage"/run "$stage"/tmp \
 	"$stage"/mnt "$stage"/var "$stage"/sysroot
@@ -69,7 +69,7 @@ for name; do
 	real=$(readlink -f "$path")
 	cp -n "$real" "$stage/usr/bin/${real##*/}"
 	[ "${real##*/}" = "$name" ] || ln -sfn "${real##*/}" "$stage/usr/bin/$name"
-	ldd "$real" 2>/dev/null || :
+	LD_LIBRARY_PATH=$stubs ldd "$real" 2>/dev/null || :
 done | sed -n 's/.*=> \(\/[^ ]*\) (0x.*/\1/p' | sort -u | while read -r library; do
 	cp -nL "$library" "$stage/usr/lib/x86_64-linux-gnu/${library##*/}"
 done
@@ -103,8 +103,11 @@ def build_system(folder):
             raise Failure("Debian's hypervisor package brought no xen-*-amd64.gz")
         with gzip.open(hypervisors[-1]) as packed, open(folder / "xen", "wb") as plain:
             shutil.copyfileobj(packed, plain)
+        (folder / "stubs").mkdir()
+        stubs.build(folder / "stubs")
         process.run(process.isolated(
-            ["sh", "-euc", COPY_GUEST, "copy-guest", "/srv/out/guest", *GUEST_PROGRAMS],
+            ["sh", "-euc", COPY_GUEST, "copy-guest", "/srv/out/guest", "/srv/out/stubs",
+             *GUEST_PROGRAMS],
             root=root, binds=[(folder, "/srv/out")]), "system",
             "the guests' RAM root could not be put together")
         process.run(process.isolated(
@@ -117,12 +120,13 @@ def build_system(folder):
             "system", "dom0's disk image could not be made")
         cache.remove(folder / "guest")
         cache.remove(extra)
+        cache.remove(folder / "stubs")
 
 
 def system():
     """Returns the folder with xen and dom0.img."""
     buildroot.build_root()
-    recipe = ["system", 6, COPY_GUEST, GUEST_PROGRAMS, buildroot.dom0_root().parent.name]
+    recipe = ["system", 7, COPY_GUEST, stubs.STORAGE, GUEST_PROGRAMS, buildroot.dom0_root().parent.name]
     return cache.piece("system", recipe, build_system)
 
 

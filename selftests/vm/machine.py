@@ -84,6 +84,7 @@ class Machine:
             (self.folder / "keep").touch()
         self.consoles = Consoles(self.log, options.allow_console)
         self.qemu = None
+        self.slot = None
 
     def prepare(self, job, command, environment=None):
         """Lays out what dom0 gets to see: the job, the libraries and the built modules."""
@@ -143,8 +144,20 @@ class Machine:
             line += shlex.split(argument)
         return line
 
+    def take_slot(self):
+        """Waits while as many machines run as this host has CPUs: more would only time out."""
+        waiting = False
+        while not self.slot:
+            self.slot = cache.slot("machine", os.cpu_count() or 1)
+            if not self.slot:
+                if not waiting:
+                    say("waiting for another emulated machine to end")
+                waiting = True
+                time.sleep(0.5)
+
     def start(self):
         """Starts QEMU."""
+        self.take_slot()
         binds = [(self.folder, "/srv/run"), (self.system, "/srv/system"),
                  (self.boot, "/srv/boot")]
         if self.options.plugin:
@@ -167,6 +180,9 @@ class Machine:
             os.killpg(self.qemu.pid, signal.SIGKILL)
             self.qemu.wait()
         (self.folder / "shell.socket").unlink(missing_ok=True)
+        if self.slot:
+            self.slot.close()
+            self.slot = None
 
     def __enter__(self):
         try:

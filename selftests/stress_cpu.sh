@@ -1,0 +1,50 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# Looks for faults of QEMU's CPU model: with XSAVE offered (`-cpu max`, QEMU 10.0, Xen 4.20) user
+# memory of dom0 was corrupted under load, seen as malloc aborts, segfaults and hung programs, in
+# every run of this kind of load; without it (`max,-xsave`) none was. So the test bed leaves XSAVE out,
+# and this script shows that the choice holds: 200 pipelines of forking shells in dom0, with their
+# output compared, beside a guest that does I/O.
+
+# shellcheck source=selftests/lib/xen.sh
+. "$XENVM_LIB/xen.sh"
+
+pipelines=${1:-200}
+disk=$(make_disk 64) && guest_create load && disk_attach load "phy:$disk,xvdb,w" || exit 1
+handle=$(guest_start load 120 "while :; do dd if=/dev/xvdb of=/dev/null bs=64k iflag=direct
+	dd if=/dev/zero of=/dev/xvdb bs=64k count=256 oflag=direct; done")
+
+pipeline() {
+	seq 1 300 | sed 's/1/one/g' | sort -r | tr a-z A-Z | awk '{ n += length($0) } END { print n }' |
+		cat | sha256sum | cut -c 1-16
+}
+
+start=$SECONDS
+expected=$(pipeline)
+wrong=0
+for ((round = 0; round < pipelines; round += 4)); do
+	for part in 0 1 2 3; do
+		pipeline >/tmp/pipeline.$part 2>&1 &
+	done
+	wait
+	for part in 0 1 2 3; do
+		if [ "$(</tmp/pipeline.$part)" != "$expected" ]; then
+			wrong=$((wrong + 1))
+			echo "pipeline $((round + part)): $(</tmp/pipeline.$part) instead of $expected"
+		fi
+	done
+done
+guest_alive load || {
+	echo "the guest died"
+	exit 1
+}
+moved=$(guest_run load "awk '\$3 == \"xvdb\" { print int((\$6 + \$10) / 2048) }' /proc/diskstats")
+echo "$pipelines pipelines in $((SECONDS - start)) s, $wrong wrong; the guest moved $moved MiB"
+faults=$(dmesg | grep -cE 'segfault|general protection|trap invalid|traps:')
+if [ "$faults" != 0 ]; then
+	dmesg | grep -E 'segfault|general protection|traps:' | head -n 5
+	exit 1
+fi
+: "$handle"
+exit $((wrong > 0))
