@@ -352,10 +352,10 @@ mod tests {
 
     #[test]
     fn name_of_the_protocol() {
-        let expected: &[u8] = if cfg!(target_arch = "x86_64") {
-            b"x86_64-abi"
+        let expected = if cfg!(target_arch = "x86_64") {
+            "x86_64-abi"
         } else {
-            b"arm-abi"
+            "arm-abi"
         };
         assert_eq!(PROTOCOL, expected);
     }

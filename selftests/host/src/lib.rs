@@ -10,6 +10,10 @@
 #![allow(dead_code, unused_imports)]
 
 mod memory;
+mod schedule;
+
+#[cfg(test)]
+mod interleavings;
 
 use xen::{
     io,
@@ -18,6 +22,9 @@ use xen::{
 
 #[path = "../../../xen"]
 mod xen {
+    pub mod blk {
+        pub mod piece;
+    }
     pub mod io;
     pub mod ring;
     pub mod xenbus {

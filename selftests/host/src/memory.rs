@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The functions of the kernel's `xen/memory.rs`, over the atomics of `core`.
+//!
+//! Each access is a point at which a test can let another thread go on instead.
 
+use crate::schedule::access;
 use core::sync::atomic::{
     fence,
     AtomicU32,
@@ -15,6 +18,7 @@ use core::sync::atomic::{
 /// `ptr` must be aligned and valid for reads, and all accesses to the word must be atomic.
 #[inline]
 pub unsafe fn load(ptr: *const u32) -> u32 {
+    access();
     // SAFETY: By this function's requirements.
     unsafe { AtomicU32::from_ptr(ptr.cast_mut()) }.load(Ordering::Relaxed)
 }
@@ -26,6 +30,7 @@ pub unsafe fn load(ptr: *const u32) -> u32 {
 /// `ptr` must be aligned and valid for writes, and all accesses to the word must be atomic.
 #[inline]
 pub unsafe fn store(ptr: *mut u32, value: u32) {
+    access();
     // SAFETY: By this function's requirements.
     unsafe { AtomicU32::from_ptr(ptr) }.store(value, Ordering::Relaxed);
 }
@@ -37,6 +42,7 @@ pub unsafe fn store(ptr: *mut u32, value: u32) {
 /// `ptr` must be aligned and valid for reads, and every bit pattern must be a valid `T`.
 #[inline]
 pub unsafe fn copy_out<T: Copy>(ptr: *const T) -> T {
+    access();
     // SAFETY: By this function's requirements.
     unsafe { ptr.read_volatile() }
 }
@@ -48,6 +54,7 @@ pub unsafe fn copy_out<T: Copy>(ptr: *const T) -> T {
 /// `ptr` must be aligned and valid for writes.
 #[inline]
 pub unsafe fn copy_in<T: Copy>(ptr: *mut T, value: &T) {
+    access();
     // SAFETY: By this function's requirements.
     unsafe { ptr.write_volatile(*value) };
 }
