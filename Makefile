@@ -22,6 +22,10 @@ preflight:
 clean:
 	$(kernel-make) clean
 
+.PHONY: rustdoc
+rustdoc: modules
+	scripts/rustdoc.sh
+
 # Tests; what they need is fetched and kept outside of this tree.
 .PHONY: check demo shell stress-cpu
 check demo shell stress-cpu:
@@ -46,6 +50,7 @@ help:
 	@echo '  preflight        - only say what a build would lack'
 	@echo '  modules_install  - install them, by default where depmod prefers them (updates)'
 	@echo '  clean            - remove what was built'
+	@echo '  rustdoc          - build the documentation of the crate xen in rustdoc/'
 	@echo '  CLIPPY=1         - have the modules checked by Clippy as well'
 	@echo '  Every other target is handed to the kernel.'
 	@echo
