@@ -16,7 +16,7 @@ handle=$(guest_start load 120 "while :; do dd if=/dev/xvdb of=/dev/null bs=64k i
 	dd if=/dev/zero of=/dev/xvdb bs=64k count=256 oflag=direct; done")
 
 pipeline() {
-	seq 1 300 | sed 's/1/one/g' | sort -r | tr a-z A-Z | awk '{ n += length($0) } END { print n }' |
+	seq 1 300 | sed 's/1/one/g' | sort -r | tr '[:lower:]' '[:upper:]' | awk '{ n += length($0) } END { print n }' |
 		cat | sha256sum | cut -c 1-16
 }
 

@@ -24,6 +24,7 @@ for test; do
 	IFS='|' read -r name script driver limit <<<"$test"
 	echo "@begin $name"
 	# The script runs in a process group of its own, so that nothing of it is left behind.
+	# shellcheck disable=SC2016 # expanded by the inner shell
 	XENVM_FRONT_BLKFRONT=$driver setsid timeout --foreground -k 5 "$limit" bash -c \
 		'. "$XENVM_LIB/ktap.sh"; . "$XENVM_LIB/xen.sh"; cd "$(dirname "$0")"; . "$0"' \
 		"$PWD/$script" </dev/null &

@@ -191,7 +191,7 @@ guest_destroy_all() {
 	for id in $(xl list | awk 'NR > 1 && $2 > 0 { print $2 }'); do
 		xl destroy "$id" >/dev/null 2>&1
 	done
-	rm -rf $XENVM_GUESTS/*/
+	rm -rf "${XENVM_GUESTS:?}"/*/
 }
 
 # guest_console NAME: prints the guest's console since guest_create.

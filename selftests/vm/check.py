@@ -212,7 +212,7 @@ def check(arguments):
     report = Report()
     begun = time.monotonic()
     if tests:
-        cli.prepare()
+        cli.prepare(arguments)
     for name in tiers:
         run_tier(name, report)
     while tests:

@@ -2,7 +2,6 @@
 """The command line of xenvm."""
 
 import argparse
-import os
 import shutil
 import signal
 import sys
@@ -55,10 +54,10 @@ def setup_quietly():
             future.result()
 
 
-def prepare():
+def prepare(arguments):
     """Sets up and builds, so that a run tests the sources as they are now."""
     setup_quietly()
-    if os.environ.get("XENVM_NO_BUILD"):
+    if arguments.no_build:
         return
     if (cache.PROJECT / "Kbuild").exists():
         modules.build()
@@ -91,8 +90,7 @@ def run_job(job, words, options, name=None, environment=None):
 
 def run(arguments):
     """Runs one job."""
-    if not arguments.no_build:
-        prepare()
+    prepare(arguments)
     status, folder = run_job(arguments.job, arguments.arguments, Options(arguments))
     if status != 0:
         say(f"the job failed with exit status {status}; its logs are in {folder}")
@@ -101,7 +99,7 @@ def run(arguments):
 
 def demo(arguments):
     """Runs the demonstration: the same work on the Rust and on the C driver."""
-    prepare()
+    prepare(arguments)
     status, folder = run_job(cache.SELFTESTS / "demo.sh", [], Options(arguments))
     if status != 0:
         say(f"the demonstration failed; its logs are in {folder}")
@@ -139,6 +137,7 @@ def clean(arguments):
 
 def add_run_options(parser, timeout):
     """Adds the options that say how to boot."""
+    parser.add_argument("--no-build", action="store_true", help="use the modules as last built")
     parser.add_argument("--front", action="append", metavar="DRIVER=rust|c",
                         help="which frontend driver guests use (default: Rust where built)")
     parser.add_argument("--back", action="append", metavar="DRIVER=rust|c",
@@ -185,7 +184,6 @@ def parser():
     command.add_argument("--output", metavar="FOLDER", help="copy the modules there")
     command = add(run, "boot and run a job in dom0")
     add_run_options(command, 600)
-    command.add_argument("--no-build", action="store_true", help="use the modules as last built")
     command.add_argument("job", metavar="JOB", help="a script, or a folder with a script `run`")
     command.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGUMENTS")
     command = add(check.check, "run all tests")

@@ -40,7 +40,7 @@ def relay(machine, link):
 
 def shell(arguments):
     """Boots, and gives the terminal to a shell in dom0."""
-    cli.prepare()
+    cli.prepare(arguments)
     size = shutil.get_terminal_size()
     machine = Machine("shell", Options(arguments), interactive=True)
     machine.prepare(None, [], {"XENVM_ROWS": str(size.lines), "XENVM_COLUMNS": str(size.columns),
