@@ -35,7 +35,7 @@ pub(crate) enum Flush {
     /// It cannot, or has no volatile cache.
     None,
     /// By `FLUSH_DISKCACHE` (`feature-flush-cache`).
-    FlushDiskcache,
+    Diskcache,
     /// By `WRITE_BARRIER` (`feature-barrier`), which also serves as a durable write.
     Barrier,
 }
@@ -44,7 +44,7 @@ impl Flush {
     /// A backend that offers both gets flushes: they do not hold up other requests.
     pub(crate) fn choose(feature_flush_cache: bool, feature_barrier: bool) -> Self {
         match (feature_flush_cache, feature_barrier) {
-            (true, _) => Self::FlushDiskcache,
+            (true, _) => Self::Diskcache,
             (false, true) => Self::Barrier,
             (false, false) => Self::None,
         }
@@ -54,7 +54,7 @@ impl Flush {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::None => "barrier or flush: disabled;",
-            Self::FlushDiskcache => "flush diskcache: enabled;",
+            Self::Diskcache => "flush diskcache: enabled;",
             Self::Barrier => "barrier: enabled;",
         }
     }
@@ -192,14 +192,14 @@ mod tests {
     fn flush_is_preferred() {
         assert_eq!(Flush::choose(false, false), Flush::None);
         assert_eq!(Flush::choose(false, true), Flush::Barrier);
-        assert_eq!(Flush::choose(true, false), Flush::FlushDiskcache);
-        assert_eq!(Flush::choose(true, true), Flush::FlushDiskcache);
+        assert_eq!(Flush::choose(true, false), Flush::Diskcache);
+        assert_eq!(Flush::choose(true, true), Flush::Diskcache);
     }
 
     #[test]
     fn flush_has_the_name_that_logs_know() {
         assert_eq!(Flush::None.name(), "barrier or flush: disabled;");
-        assert_eq!(Flush::FlushDiskcache.name(), "flush diskcache: enabled;");
+        assert_eq!(Flush::Diskcache.name(), "flush diskcache: enabled;");
         assert_eq!(Flush::Barrier.name(), "barrier: enabled;");
     }
 

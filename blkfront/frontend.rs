@@ -80,6 +80,8 @@ pub(crate) enum Failure {
     Geometry(GeometryError),
     /// Another disk has the minor numbers.
     MinorsInUse(DiskNumber),
+    /// The device was reset while it was connected.
+    Reset,
     /// Something else went wrong, while doing what is named.
     Errno(&'static str, Error),
 }
@@ -91,6 +93,7 @@ impl Failure {
             Self::Number(..) => ENODEV,
             Self::Geometry(_) => EINVAL,
             Self::MinorsInUse(_) => EBUSY,
+            Self::Reset => ENOTSUPP,
             Self::Errno(_, errno) => *errno,
         }
     }
@@ -107,6 +110,7 @@ impl fmt::Display for Failure {
             Self::MinorsInUse(number) => {
                 write!(f, "the minor numbers of {number} are another disk's")
             }
+            Self::Reset => f.write_str("cannot reconnect a disk, as after a restore, yet"),
             Self::Errno(what, errno) => write!(f, "{what}: error {}", errno.to_errno()),
         }
     }
@@ -316,6 +320,10 @@ impl Frontend {
         let peer = self.peer.lock().clone();
         use State::*;
         let result = match (self.dev.state(), peer.state) {
+            // The bus starts over when a guest is restored, or the toolstack has reset the device.
+            (Initialising, _) if matches!(*life, Life::Announced(_) | Life::Live { .. }) => {
+                Err(Failure::Reset)
+            }
             (Initialising, InitWait) => self.announce(&mut life, &peer.dir),
             // The backend was faster than the bus.
             (Initialising, Connected) => self

@@ -305,7 +305,7 @@ impl Ring {
             (Op::Write { fua: true }, Flush::Barrier) => Operation::WriteBarrier,
             // The block layer knows that the disk has no FUA, or the disk has lost it.
             (Op::Write { .. }, _) => Operation::Write,
-            (Op::Flush, Flush::FlushDiskcache) => Operation::FlushDiskcache,
+            (Op::Flush, Flush::Diskcache) => Operation::FlushDiskcache,
             (Op::Flush, Flush::Barrier) => Operation::WriteBarrier,
             (Op::Flush, Flush::None) => return Sent::Done(request, Status::Okay),
             (Op::Other, _) => return Sent::Done(request, Status::NotSupported),

@@ -113,6 +113,9 @@ impl<H: Handler> Channel<H> {
         unsafe { bindings::notify_remote_via_irq(self.irq as c_int) };
     }
 
+    /// # Safety
+    ///
+    /// `irq` must be one that `new` bound, which is just being handled, and `handler` its argument.
     unsafe extern "C" fn callback(irq: c_int, handler: *mut c_void) -> bindings::irqreturn_t {
         // SAFETY: `handler` is what `new` bound, and alive until the interrupt is unbound.
         let borrowed = unsafe { <Arc<H> as ForeignOwnable>::borrow(handler.cast()) };

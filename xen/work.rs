@@ -5,16 +5,17 @@
 //! C header: [`include/linux/workqueue.h`](srctree/include/linux/workqueue.h)
 
 use crate::bindings;
-use core::{
-    ffi::CStr,
-    sync::atomic::{
-        AtomicPtr,
-        Ordering, //
-    },
-};
+use core::ffi::CStr;
 use kernel::{
     prelude::*,
-    sync::rcu,
+    sync::{
+        atomic::{
+            Acquire,
+            Atomic,
+            Full, //
+        },
+        rcu, //
+    },
     types::Opaque,
     workqueue::{
         HasWork,
@@ -30,14 +31,20 @@ use kernel::{
 /// work that is queued. It stands still while the system is suspended, and makes progress when
 /// memory is short.
 pub struct ModuleQueue {
-    raw: AtomicPtr<bindings::workqueue_struct>,
+    raw: Atomic<*mut bindings::workqueue_struct>,
+}
+
+impl Default for ModuleQueue {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
 impl ModuleQueue {
     /// A workqueue that does not exist yet.
     pub const fn new() -> Self {
         Self {
-            raw: AtomicPtr::new(core::ptr::null_mut()),
+            raw: Atomic::new(core::ptr::null_mut()),
         }
     }
 
@@ -57,16 +64,7 @@ impl ModuleQueue {
         if raw.is_null() {
             return Err(ENOMEM);
         }
-        if self
-            .raw
-            .compare_exchange(
-                core::ptr::null_mut(),
-                raw,
-                Ordering::Release,
-                Ordering::Relaxed,
-            )
-            .is_err()
-        {
+        if self.raw.cmpxchg(core::ptr::null_mut(), raw, Full).is_err() {
             // SAFETY: It was made above and nobody else knows it.
             unsafe { bindings::destroy_workqueue(raw) };
             return Err(EBUSY);
@@ -80,7 +78,7 @@ impl ModuleQueue {
         W: RawWorkItem<ID, EnqueueOutput = Result<(), W>> + Send + 'static,
     {
         let _guard = rcu::read_lock();
-        let raw = self.raw.load(Ordering::Acquire);
+        let raw = self.raw.load(Acquire);
         if raw.is_null() {
             return;
         }
@@ -97,7 +95,7 @@ pub struct ModuleQueueGuard(&'static ModuleQueue);
 
 impl Drop for ModuleQueueGuard {
     fn drop(&mut self) {
-        let raw = self.0.raw.swap(core::ptr::null_mut(), Ordering::AcqRel);
+        let raw = self.0.raw.xchg(core::ptr::null_mut(), Full);
         rcu::synchronize_rcu();
         // SAFETY: `create` made it, and nobody can reach it any more.
         unsafe { bindings::destroy_workqueue(raw) };

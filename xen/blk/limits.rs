@@ -25,15 +25,18 @@ pub struct Limits {
 
 impl Limits {
     pub(super) fn to_raw(self) -> bindings::queue_limits {
-        let mut raw = bindings::queue_limits::default();
-        raw.logical_block_size = self.logical_block_size;
-        raw.physical_block_size = self.physical_block_size;
-        raw.max_segments = self.max_segments;
-        raw.max_segment_size = self.segment_size;
-        raw.seg_boundary_mask = u64::from(self.segment_size.wrapping_sub(1)) as usize;
-        raw.max_hw_sectors = self.max_sectors;
-        // Positions in memory must be those of whole sectors of 512 bytes.
-        raw.dma_alignment = 511;
+        let mut raw = bindings::queue_limits {
+            logical_block_size: self.logical_block_size,
+            physical_block_size: self.physical_block_size,
+            max_segments: self.max_segments,
+            max_segment_size: self.segment_size,
+            // CAST: `u32` fits into `usize` on every machine that runs Linux.
+            seg_boundary_mask: self.segment_size.wrapping_sub(1) as usize,
+            max_hw_sectors: self.max_sectors,
+            // Positions in memory must be those of whole sectors of 512 bytes.
+            dma_alignment: 511,
+            ..Default::default()
+        };
         if self.write_cache {
             raw.features |= bindings::BLK_FEAT_WRITE_CACHE;
         }

@@ -68,6 +68,10 @@ impl<T: Operations> OperationsTable<T> {
         unsafe { &*data.cast::<T::DiskData>() }
     }
 
+    /// # Safety
+    ///
+    /// `hctx` must be a live queue of a disk that `DiskBuilder` made for `T`, and `bd` must hand over an
+    /// idle request of its tag set.
     unsafe extern "C" fn queue_rq_callback(
         hctx: *mut bindings::blk_mq_hw_ctx,
         bd: *const bindings::blk_mq_queue_data,
@@ -92,6 +96,9 @@ impl<T: Operations> OperationsTable<T> {
         }
     }
 
+    /// # Safety
+    ///
+    /// `hctx` must be a live queue of a disk that `DiskBuilder` made for `T`.
     unsafe extern "C" fn commit_rqs_callback(hctx: *mut bindings::blk_mq_hw_ctx) {
         // SAFETY: As in `queue_rq_callback`.
         let data = unsafe { Self::disk_data(hctx) };
@@ -99,6 +106,9 @@ impl<T: Operations> OperationsTable<T> {
         T::commit_rqs(data, unsafe { (*hctx).queue_num });
     }
 
+    /// # Safety
+    ///
+    /// `rq` must be a request that `Request::<T>::complete` gave up.
     unsafe extern "C" fn complete_callback(rq: *mut bindings::request) {
         // SAFETY: This is only called for requests that `Request::complete` gave up, which were
         // made with `T`'s tag set, so that the data is initialised.
@@ -107,6 +117,9 @@ impl<T: Operations> OperationsTable<T> {
         unsafe { bindings::blk_mq_end_request(rq, status) };
     }
 
+    /// # Safety
+    ///
+    /// `rq` must be a new request of a tag set made for `T`.
     unsafe extern "C" fn init_request_callback(
         _set: *mut bindings::blk_mq_tag_set,
         rq: *mut bindings::request,
@@ -118,6 +131,9 @@ impl<T: Operations> OperationsTable<T> {
         0
     }
 
+    /// # Safety
+    ///
+    /// `rq` must be a request that `init_request_callback` has initialised and nobody uses any more.
     unsafe extern "C" fn exit_request_callback(
         _set: *mut bindings::blk_mq_tag_set,
         rq: *mut bindings::request,
@@ -127,9 +143,7 @@ impl<T: Operations> OperationsTable<T> {
         unsafe { core::ptr::drop_in_place(Pdu::<T>::of(rq)) };
     }
 
-    unsafe extern "C" fn timeout_callback(
-        _rq: *mut bindings::request,
-    ) -> bindings::blk_eh_timer_return {
+    extern "C" fn timeout_callback(_rq: *mut bindings::request) -> bindings::blk_eh_timer_return {
         // The other domain may be paused or migrating, and what it will do with the data cannot be
         // taken back from here: go on waiting. Losing the connection ends the request.
         bindings::blk_eh_timer_return_BLK_EH_RESET_TIMER
@@ -153,6 +167,9 @@ impl<T: Operations> OperationsTable<T> {
 pub(in crate::blk) struct DiskTable<T>(PhantomData<T>);
 
 impl<T: Operations> DiskTable<T> {
+    /// # Safety
+    ///
+    /// `disk` must be one that `DiskBuilder` made for `T`.
     unsafe extern "C" fn release_callback(disk: *mut bindings::gendisk) {
         // SAFETY: `DiskBuilder` has set `private_data` to `Arc::<T::DiskData>::into_raw`, whose
         // reference lasts until the disk is freed.
@@ -161,6 +178,9 @@ impl<T: Operations> DiskTable<T> {
         T::released(data, unsafe { bindings::xen_disk_openers(disk) });
     }
 
+    /// # Safety
+    ///
+    /// `disk` must be one that `DiskBuilder` made for `T`, and this must be called once.
     unsafe extern "C" fn free_disk_callback(disk: *mut bindings::gendisk) {
         // SAFETY: As above. The disk's last user has gone, so this is the reference that
         // `DiskBuilder::build` gave away.
