@@ -10,10 +10,7 @@ use crate::{
         Geometry, //
     },
     frontend::Failure,
-    number::{
-        DiskNumber,
-        XENVBD_MAJOR, //
-    },
+    number::XENVBD_MAJOR,
     queue::{
         Command,
         Queues, //
@@ -73,11 +70,8 @@ pub(crate) fn read_sectors(otherend: &CStr) -> Result<u64, Failure> {
 }
 
 /// Makes the disk. Nobody sees it before it is added.
-pub(crate) fn make(
-    number: DiskNumber,
-    offer: &Offer,
-    queues: &Arc<Queues>,
-) -> Result<Disk<Blkfront>, Failure> {
+pub(crate) fn make(offer: &Offer, queues: &Arc<Queues>) -> Result<Disk<Blkfront>, Failure> {
+    let number = queues.number();
     let depth = queues
         .with_ring(0, |ring| ring.slots())
         .ok_or(Failure::Errno("no ring", ENODEV))?;

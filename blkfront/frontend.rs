@@ -136,10 +136,18 @@ impl From<AllocError> for Failure {
 
 xen::printable!(DiskNumber, Failure, Fault);
 
+/// Which disk a device is.
+#[derive(Clone, Copy)]
+pub(crate) struct Identity {
+    pub(crate) number: DiskNumber,
+    /// What its requests call it.
+    pub(crate) handle: u16,
+}
+
 /// What there is of the disk.
 enum Life {
     /// Nothing yet.
-    Waiting,
+    Waiting(Identity),
     /// The rings are announced.
     Announced(Arc<Queues>),
     /// The disk is there.
@@ -165,9 +173,6 @@ struct Peer {
 #[pin_data]
 pub(crate) struct Frontend {
     dev: DeviceRef,
-    number: DiskNumber,
-    handle: u16,
-
     #[pin]
     peer: Mutex<Peer>,
     /// The disk may be used.
@@ -203,14 +208,16 @@ impl WorkItem for Frontend {
 impl Frontend {
     /// A device has appeared.
     pub(crate) fn new(dev: &xenbus::Device<device::Core<'_>>) -> Result<Arc<Self>> {
-        let (number, handle) = identify(dev)
-            .inspect_err(|failure| match failure {
-                // Somebody else's device, not a fault.
-                Failure::Errno(_, errno) if *errno == ENODEV => {}
-                failure => dev.fatal(failure.errno(), fmt!("{failure}")),
-            })
-            .map_err(|failure| failure.errno())?;
-
+        let life = match identify(dev) {
+            Ok(identity) => Life::Waiting(identity),
+            // It is for somebody else.
+            Err(Failure::Errno(_, errno)) if errno == ENODEV => return Err(errno),
+            // With a driver the device can say so, and be detached in good order.
+            Err(failure) => {
+                dev.fatal(failure.errno(), fmt!("{failure}"));
+                Life::Over
+            }
+        };
         let peer = Peer {
             dir: shared_copy(dev.otherend())?,
             state: State::Unknown,
@@ -218,23 +225,16 @@ impl Frontend {
         Arc::pin_init(
             pin_init!(Self {
                 dev: DeviceRef::from(dev),
-                number,
-                handle,
                 peer <- new_mutex!(peer),
                 ready: Atomic::new(false),
                 leaving: Atomic::new(false),
                 left <- Completion::new(),
-                life <- new_mutex!(Life::Waiting),
+                life <- new_mutex!(life),
                 queues <- new_mutex!(None),
                 work <- new_work!("blkfront::Frontend::work"),
             }),
             GFP_KERNEL,
         )
-    }
-
-    /// What requests on the ring call the disk.
-    pub(crate) fn handle(&self) -> u16 {
-        self.handle
     }
 
     /// Whether the disk may be used.
@@ -263,14 +263,6 @@ impl Frontend {
     /// Has the device's work look at everything again. Any context.
     pub(crate) fn kick(self: &Arc<Self>) {
         WORK.enqueue::<Arc<Self>, 0>(self.clone());
-    }
-
-    /// The backend does not do the flushes that it offered. Any context.
-    pub(crate) fn flush_lost(&self) {
-        pr_warn!(
-            "{}: flush op failed: the backend does not support it after all, going on without\n",
-            self.number
-        );
     }
 
     /// The device loses its driver. When this returns, nothing is shared with the backend any more.
@@ -309,10 +301,10 @@ impl Frontend {
             return;
         }
         let queues = self.queues.lock().clone();
-        if let Some(fault) = queues.and_then(|queues| queues.fault()) {
+        if let Some((fault, number)) = queues.and_then(|q| Some((q.fault()?, q.number()))) {
             self.dev.fatal(
                 EIO,
-                fmt!("{0}: {fault}; {0} disabled for further use", self.number),
+                fmt!("{number}: {fault}; {number} disabled for further use"),
             );
             self.hang_up(&mut life);
         }
@@ -361,8 +353,11 @@ impl Frontend {
 
     /// Makes the rings and tells the backend of them.
     fn announce(self: &Arc<Self>, life: &mut Life, otherend: &CStr) -> Result<(), Failure> {
+        let Life::Waiting(identity) = *life else {
+            return Ok(());
+        };
         let limits = connection::agree(otherend)?;
-        let queues = Queues::new(self.clone(), limits.queues)
+        let queues = Queues::new(self.clone(), identity, limits.queues)
             .map_err(|errno| Failure::Errno("allocating queues", errno))?;
         // From here on `hang_up` undoes it all.
         *self.queues.lock() = Some(queues.clone());
@@ -380,12 +375,12 @@ impl Frontend {
         };
         let offer = Offer::read(otherend)?;
         queues.set_flush(offer.flush);
-        let mut disk = disk::make(self.number, &offer, queues)?;
+        let mut disk = disk::make(&offer, queues)?;
         self.dev.switch_state(State::Connected);
 
         pr_info!(
             "{}: {} persistent grants: disabled; indirect descriptors: disabled; bounce buffer: disabled;\n",
-            self.number,
+            queues.number(),
             offer.flush.name(),
         );
         disk.add(&self.dev)
@@ -405,7 +400,7 @@ impl Frontend {
         };
         match disk::read_sectors(otherend) {
             Ok(sectors) if sectors != disk.capacity() => {
-                pr_info!("{}: Setting capacity to {sectors}\n", self.number);
+                dev_info!(self.dev.as_ref(), "Setting capacity to {sectors}\n");
                 disk.set_capacity(sectors);
             }
             Ok(_) => {}
@@ -454,7 +449,7 @@ fn shared_copy(text: &CStr) -> Result<Arc<CString>> {
 }
 
 /// Which disk a device is, and what its requests call it.
-fn identify(dev: &xenbus::Device<device::Core<'_>>) -> Result<(DiskNumber, u16), Failure> {
+fn identify(dev: &xenbus::Device<device::Core<'_>>) -> Result<Identity, Failure> {
     let node = dev.nodename();
     let AnyRadix(vdevice) = match store::read(node, c"virtual-device")? {
         Some(vdevice) => vdevice,
@@ -485,5 +480,8 @@ fn identify(dev: &xenbus::Device<device::Core<'_>>) -> Result<(DiskNumber, u16),
         .next()
         .and_then(<u32 as xenbus::value::Value>::parse)
         .unwrap_or(vdevice);
-    Ok((number, handle as u16))
+    Ok(Identity {
+        number,
+        handle: handle as u16,
+    })
 }

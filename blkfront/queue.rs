@@ -11,8 +11,10 @@ use crate::{
     features::Flush,
     frontend::{
         Failure,
-        Frontend, //
+        Frontend,
+        Identity, //
     },
+    number::DiskNumber,
     Blkfront, //
 };
 use core::fmt;
@@ -268,7 +270,7 @@ impl Ring {
             reserve,
             front,
             domain: dev.otherend_id(),
-            handle: queues.frontend.handle(),
+            handle: queues.identity.handle,
             flush: Flush::None,
             reaped_ahead: false,
             barrier_works: false,
@@ -468,11 +470,16 @@ struct Queue {
 pub(crate) struct Queues {
     queues: KVec<Pin<KBox<Queue>>>,
     frontend: Arc<Frontend>,
+    identity: Identity,
 }
 
 impl Queues {
     /// Makes `count` queues that are not connected.
-    pub(crate) fn new(frontend: Arc<Frontend>, count: u32) -> Result<Arc<Self>> {
+    pub(crate) fn new(
+        frontend: Arc<Frontend>,
+        identity: Identity,
+        count: u32,
+    ) -> Result<Arc<Self>> {
         let mut queues = KVec::new();
         for _ in 0..count {
             let queue = KBox::pin_init(
@@ -483,12 +490,22 @@ impl Queues {
             )?;
             queues.push(queue, GFP_KERNEL)?;
         }
-        Ok(Arc::new(Self { queues, frontend }, GFP_KERNEL)?)
+        let queues = Self {
+            queues,
+            frontend,
+            identity,
+        };
+        Ok(Arc::new(queues, GFP_KERNEL)?)
     }
 
     /// How many there are.
     pub(crate) fn count(&self) -> usize {
         self.queues.len()
+    }
+
+    /// Which disk they are for.
+    pub(crate) fn number(&self) -> DiskNumber {
+        self.identity.number
     }
 
     /// The device that they belong to.
@@ -587,22 +604,25 @@ impl evtchn::Handler for RingEvents {
         };
         let mut finished = Finished::new();
         let mut worked = false;
+        let mut first = true;
         loop {
             let mut link = queue.link.lock();
-            let Link::Up(ring) = &mut *link else {
-                return Outcome::Silence;
+            let ring = match &mut *link {
+                Link::Up(ring) => ring,
+                // The channel is about to go, or has been told to nobody yet.
+                Link::Down => return Outcome::Spurious,
+                Link::Broken { .. } => return Outcome::Silence,
             };
             let flush = ring.flush;
             let reaped = ring.reap(&mut finished);
             let flush_lost = ring.flush != flush;
             let batch = finished.used;
             if let Ok(false) = reaped {
-                // Events of responses that this loop has seen before they were handled come again
-                // and find nothing. They were not sent for nothing.
-                let forgiven = ring.reaped_ahead;
-                ring.reaped_ahead = worked && batch > 0;
-                worked |= forgiven;
+                // Responses that came after the first look have an event of their own, which is
+                // still to come and will find nothing to do. It is not sent for nothing.
+                worked |= core::mem::replace(&mut ring.reaped_ahead, !first && batch > 0);
             }
+            first = false;
             let fault = reaped.err();
             if let Some(fault) = fault {
                 if let Link::Up(ring) = core::mem::replace(&mut *link, Link::Down) {
@@ -614,7 +634,10 @@ impl evtchn::Handler for RingEvents {
             worked |= batch > 0;
             finished.complete();
             if flush_lost {
-                self.queues.frontend.flush_lost();
+                pr_warn!(
+                    "{}: flush op failed: the backend does not support it after all, going on without\n",
+                    self.queues.number()
+                );
             }
             if fault.is_some() {
                 self.queues.frontend.kick();
