@@ -23,7 +23,7 @@ GUEST_PROGRAMS = """
     xenstore-read xenstore-write xenstore-watch xenstore-ls xenstore-rm xenstore-exists
     xenstore-list xenstore-chmod
     ps pgrep pkill top free vmstat sysctl uptime grep sed gawk awk find xargs cmp diff gzip tar
-    cpio cat chmod chown cp cut date dd df dirname basename du echo env expr false head id ln ls
+    cpio cat chmod chown chroot cp cut date dd df dirname basename du echo env expr false head id ln ls
     md5sum mkdir mkfifo mknod mktemp mv nice nohup nproc od paste printf pwd readlink realpath rm
     rmdir seq sha256sum shuf sleep sort split stat stdbuf stty sum sync tail tee test timeout
     touch tr true truncate tty uname uniq wc yes base64 cksum comm hostname which
