@@ -88,8 +88,8 @@ impl<H: Handler> Channel<H> {
         let Ok(irq) = c_uint::try_from(irq) else {
             // SAFETY: The binding failed, so nobody else knows the pointer.
             drop(unsafe { Arc::<H>::from_foreign(handler) });
-            // SAFETY: The device is valid, and the port unbound.
-            unsafe { bindings::xenbus_free_evtchn(dev.as_raw(), port) };
+            // The port is not closed here: if it was bound before something else failed, that has
+            // been done, and the number may be another channel's by now.
             return Err(Error::from_errno(irq));
         };
         // INVARIANT: It was just bound like that.

@@ -9,13 +9,19 @@
 //! C header: [`include/xen/grant_table.h`](srctree/include/xen/grant_table.h)
 
 mod access;
+mod bounce;
 
 pub use self::access::{
     parked,
     Access,
+    Frame,
     Grant,
     Reserve,
     StillMapped, //
+};
+pub use self::bounce::{
+    BouncePage,
+    BouncePool, //
 };
 
 /// A reference that names no grant.

@@ -13,6 +13,7 @@ use core::cell::UnsafeCell;
 mod private {
     pub trait Sealed {}
     impl Sealed for u32 {}
+    impl Sealed for i32 {}
     impl Sealed for bool {}
 }
 
@@ -31,6 +32,11 @@ impl ParamType for u32 {
     const NAME: &'static str = "uint";
 }
 
+impl ParamType for i32 {
+    const OPS: *const bindings::kernel_param_ops = core::ptr::addr_of!(bindings::param_ops_int);
+    const NAME: &'static str = "int";
+}
+
 impl ParamType for bool {
     const OPS: *const bindings::kernel_param_ops = core::ptr::addr_of!(bindings::param_ops_bool);
     const NAME: &'static str = "bool";
@@ -40,7 +46,7 @@ impl ParamType for bool {
 #[repr(transparent)]
 pub struct Param<T>(UnsafeCell<T>);
 
-// SAFETY: The kernel writes the value, in one piece, while nobody else does; it is read in one piece.
+// SAFETY: The value is at most a word that is read and written in one piece, by the kernel and here.
 unsafe impl<T: Send> Sync for Param<T> {}
 
 impl<T: ParamType> Param<T> {

@@ -16,7 +16,10 @@ use kernel::{
         },
         rcu, //
     },
-    types::Opaque,
+    types::{
+        NotThreadSafe,
+        Opaque, //
+    },
     workqueue::{
         HasWork,
         Queue,
@@ -99,6 +102,33 @@ impl Drop for ModuleQueueGuard {
         rcu::synchronize_rcu();
         // SAFETY: `create` made it, and nobody can reach it any more.
         unsafe { bindings::destroy_workqueue(raw) };
+    }
+}
+
+/// While it lives, memory that this thread allocates is not found by writing to disks.
+///
+/// Whoever brings a disk back to work must not wait for memory that only that disk can free.
+pub struct NoIoScope {
+    flags: c_uint,
+    _not_send: NotThreadSafe,
+}
+
+impl NoIoScope {
+    /// Begins the scope. Scopes may be nested.
+    #[expect(clippy::new_without_default, reason = "it has an effect")]
+    pub fn new() -> Self {
+        Self {
+            // SAFETY: The function has no requirement; `drop` restores what it returns.
+            flags: unsafe { bindings::xen_memalloc_noio_save() },
+            _not_send: NotThreadSafe,
+        }
+    }
+}
+
+impl Drop for NoIoScope {
+    fn drop(&mut self) {
+        // SAFETY: The flags are those that this thread had, as the type cannot leave it.
+        unsafe { bindings::xen_memalloc_noio_restore(self.flags) };
     }
 }
 

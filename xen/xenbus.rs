@@ -144,6 +144,21 @@ pub trait Driver {
         true
     }
 
+    /// Called when the guest has been restored or migrated: the other end is another one now, which
+    /// knows nothing of what was shared, and the own state is [`State::Initialising`] again. The
+    /// other end's state is told after this.
+    ///
+    /// # Errors
+    ///
+    /// With an error the device stays without connection.
+    fn resume<'bound>(
+        dev: &'bound Device<device::Bound>,
+        data: Pin<&Self::Data<'bound>>,
+    ) -> Result {
+        let _ = (dev, data);
+        Ok(())
+    }
+
     /// Called when the device loses its driver.
     ///
     /// Everything shared with the other end must be gone when this returns: the bus tells the other
@@ -182,6 +197,7 @@ unsafe impl<T: Driver> driver::RegistrationOps for Adapter<T> {
             (*drv).otherend_changed = Some(Self::otherend_changed_callback);
             (*drv).is_ready = Some(Self::is_ready_callback);
             (*drv).remove = Some(Self::remove_callback);
+            (*drv).resume = Some(Self::resume_callback);
         }
         // SAFETY: It is filled in, and stays until `unregister` by this function's requirements.
         to_result(unsafe { T::Side::register(drv, module.as_ptr(), name) })
@@ -260,11 +276,21 @@ impl<T: Driver> Adapter<T> {
         }
         // SAFETY: The device has a driver, which it cannot lose as long as the lock is held.
         let dev = unsafe { &*dev.cast::<Device<device::BoundInternal>>() };
-        // SAFETY: The data is there, so `probe_callback` has set it.
+        // SAFETY: The data is there, so `probe_callback` has set it: when a device loses its driver
+        // the data goes under the same lock.
         let data = unsafe { dev.as_ref().drvdata_borrow::<T::Data<'_>>() };
         let ready = T::is_ready(dev, data);
         drop(unlock);
         ready.into()
+    }
+
+    extern "C" fn resume_callback(dev: *mut bindings::xenbus_device) -> c_int {
+        // SAFETY: The driver core calls this for devices that have a driver, and does not take it
+        // away before it has resumed them.
+        let dev = unsafe { &*dev.cast::<Device<device::BoundInternal>>() };
+        // SAFETY: `probe_callback` has set the data.
+        let data = unsafe { dev.as_ref().drvdata_borrow::<T::Data<'_>>() };
+        from_result(|| T::resume(dev, data).map(|()| 0))
     }
 
     extern "C" fn remove_callback(dev: *mut bindings::xenbus_device) {
@@ -381,9 +407,15 @@ impl Device<device::Bound> {
     /// It changes when a guest resumes on another host; that does not happen in the midst of a
     /// callback of the bus, nor while work on a freezable queue runs.
     pub fn otherend(&self) -> &CStr {
+        // SAFETY: The device is valid by its invariant.
+        let path = unsafe { (*self.as_raw()).otherend };
+        if path.is_null() {
+            // A restored guest could not find out who its other end is.
+            return c"";
+        }
         // SAFETY: The bus sets it before it probes a driver, and frees it after the driver is
         // unbound or at resume, when nobody can be holding the reference, see above.
-        unsafe { CStr::from_char_ptr((*self.as_raw()).otherend) }
+        unsafe { CStr::from_char_ptr(path) }
     }
 }
 

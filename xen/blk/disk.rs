@@ -72,16 +72,16 @@ impl DiskBuilder {
             drop(unsafe { Arc::<T::DiskData>::from_raw(private.cast()) });
         })?;
         // INVARIANT: The disk is allocated for `T`, holds a reference to its data, and not added.
+        // SAFETY: It was allocated, and nobody else knows it yet.
+        let gendisk = unsafe { &mut *raw };
+        gendisk.private_data = private;
         let disk = Disk {
-            raw: NonNull::new(raw).ok_or(ENOMEM)?,
+            raw: NonNull::from(&mut *gendisk),
             added: false,
             minors: self.minors,
             _tag_set: tag_set,
         };
 
-        // SAFETY: Nobody else knows the disk yet.
-        let gendisk = unsafe { &mut *raw };
-        gendisk.private_data = private;
         gendisk.fops = super::mq::disk_table::<T>();
         // CAST: C has numbers of 20 bits and less here as `int`.
         gendisk.major = disk.minors.major() as c_int;
@@ -110,8 +110,8 @@ impl DiskBuilder {
 ///
 /// # Invariants
 ///
-/// `raw` is a disk that [`DiskBuilder`] made, whose `private_data` is a reference to the driver's data;
-/// `added` tells whether the block layer knows it.
+/// `raw` is a disk that [`DiskBuilder`] made, whose `private_data` and `queuedata` are one reference to
+/// the driver's data; `added` tells whether the block layer knows it.
 pub struct Disk<T: Operations> {
     raw: NonNull<bindings::gendisk>,
     added: bool,
@@ -133,12 +133,16 @@ impl<T: Operations> Disk<T> {
     ///
     /// # Errors
     ///
-    /// `EEXIST` and others of the driver core. The disk can then only be dropped.
+    /// `EBUSY` if it was added before; `EEXIST` and others of the driver core, after which the disk
+    /// can only be dropped.
     pub fn add(&mut self, parent: &xenbus::Device) -> Result {
+        if self.added {
+            return Err(EBUSY);
+        }
         let parent: &kernel::device::Device = parent.as_ref();
         // CAST: `Device` is a transparent wrapper.
         let parent = core::ptr::from_ref(parent).cast_mut().cast();
-        // SAFETY: The disk was not added, or this would be called twice; the parent is valid.
+        // SAFETY: The disk is valid and was not added; the parent is valid.
         to_result(unsafe {
             bindings::device_add_disk(parent, self.raw.as_ptr(), core::ptr::null_mut())
         })?;
@@ -165,6 +169,26 @@ impl<T: Operations> Disk<T> {
         unsafe { bindings::set_capacity_and_notify(self.raw.as_ptr(), sectors) };
     }
 
+    /// Changes the sizes of the disk's sectors, and its features, while it may be in use.
+    ///
+    /// # Context
+    ///
+    /// Process context. Waits for the requests in flight, which must be answered or ended meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if the limits contradict each other; then nothing has changed.
+    pub fn update_limits(&self, limits: Limits) -> Result {
+        // SAFETY: The disk is valid.
+        let queue = unsafe { (*self.raw.as_ptr()).queue };
+        let mut raw = bindings::queue_limits::default();
+        // SAFETY: The queue is valid. This takes the lock that the commit releases.
+        unsafe { bindings::xen_queue_limits_start_update(queue, &mut raw) };
+        limits.update_raw(&mut raw);
+        // SAFETY: The update was started above.
+        to_result(unsafe { bindings::queue_limits_commit_update_frozen(queue, &mut raw) })
+    }
+
     /// Marks the device as gone: what is not yet begun fails at once.
     pub fn mark_dead(&self) {
         // SAFETY: The disk is valid.
@@ -175,21 +199,25 @@ impl<T: Operations> Disk<T> {
 impl<T: Operations> Drop for Disk<T> {
     fn drop(&mut self) {
         let raw = self.raw.as_ptr();
+        // SAFETY: The disk is valid, and this is what `build` set.
+        let private = unsafe { (*raw).private_data };
         if self.added {
-            // SAFETY: It is added. What is left of it, `free_disk_callback` releases when the last
-            // user has closed it.
+            // SAFETY: It is added. After this no request comes any more.
+            unsafe { bindings::del_gendisk(raw) };
+            // Who still has it open will close it some time, but not be told of to the driver.
+            // SAFETY: The disk is valid until it is put. `DiskTable::release_callback` runs with
+            // this lock held.
             unsafe {
-                bindings::del_gendisk(raw);
-                bindings::put_disk(raw);
+                let lock = core::ptr::addr_of_mut!((*raw).open_mutex);
+                bindings::mutex_lock(lock);
+                (*raw).private_data = core::ptr::null_mut();
+                bindings::mutex_unlock(lock);
             }
-        } else {
-            // SAFETY: The disk is valid.
-            let private = unsafe { (*(*raw).queue).queuedata };
-            // SAFETY: Nobody else knows the disk.
-            unsafe { bindings::put_disk(raw) };
-            // The block layer calls `free_disk_callback` for disks that were added only.
-            // SAFETY: This is the reference that `build` gave away.
-            drop(unsafe { Arc::<T::DiskData>::from_raw(private.cast()) });
         }
+        // SAFETY: The disk is valid, and this is the reference of `build`'s.
+        unsafe { bindings::put_disk(raw) };
+        // SAFETY: This is the reference that `build` gave away. Nobody can reach it any more: no
+        // request comes, and `private_data` has been cleared, or the disk was never seen.
+        drop(unsafe { Arc::<T::DiskData>::from_raw(private.cast()) });
     }
 }

@@ -24,6 +24,23 @@ pub struct Limits {
 }
 
 impl Limits {
+    /// Changes what can change while a disk is in use: the sizes of its sectors, and the features.
+    pub(super) fn update_raw(self, raw: &mut bindings::queue_limits) {
+        raw.logical_block_size = self.logical_block_size;
+        raw.physical_block_size = self.physical_block_size;
+        raw.features &= !(bindings::BLK_FEAT_WRITE_CACHE | bindings::BLK_FEAT_FUA);
+        self.add_features(raw);
+    }
+
+    fn add_features(self, raw: &mut bindings::queue_limits) {
+        if self.write_cache {
+            raw.features |= bindings::BLK_FEAT_WRITE_CACHE;
+        }
+        if self.fua {
+            raw.features |= bindings::BLK_FEAT_FUA;
+        }
+    }
+
     pub(super) fn to_raw(self) -> bindings::queue_limits {
         let mut raw = bindings::queue_limits {
             logical_block_size: self.logical_block_size,
@@ -37,12 +54,7 @@ impl Limits {
             dma_alignment: 511,
             ..Default::default()
         };
-        if self.write_cache {
-            raw.features |= bindings::BLK_FEAT_WRITE_CACHE;
-        }
-        if self.fua {
-            raw.features |= bindings::BLK_FEAT_FUA;
-        }
+        self.add_features(&mut raw);
         raw
     }
 }

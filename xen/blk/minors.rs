@@ -68,6 +68,8 @@ impl Major {
 
 impl Drop for Major {
     fn drop(&mut self) {
+        // A static is not dropped; its memory must be.
+        *CLAIMED.lock() = KVec::new();
         // SAFETY: It was registered under this name.
         unsafe { bindings::unregister_blkdev(self.number, self.name.as_char_ptr()) };
     }

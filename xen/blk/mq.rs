@@ -14,8 +14,9 @@ mod tag_set;
 pub use self::{
     operations::Operations,
     request::{
+        Held,
+        Memory,
         Op,
-        Pieces,
         Request,
         Status, //
     },

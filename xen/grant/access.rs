@@ -13,6 +13,18 @@ use kernel::{
     },
 };
 
+/// Memory that may be granted.
+///
+/// # Safety
+///
+/// The frame is this domain's, another domain may read and write it as long as the value lives, and
+/// its page is one that a reference can keep from being used for something else: the other domain may
+/// not let go of it.
+pub unsafe trait Frame {
+    /// The pseudo-physical number of the frame of 4 KiB.
+    fn frame(&self) -> usize;
+}
+
 /// What the other domain may do with a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
@@ -50,11 +62,22 @@ pub fn parked() -> u64 {
 fn park(gref: u32) {
     PARKED.fetch_add(1, Relaxed);
     // SAFETY: `gref` is in use and the caller gives it up. Without a page given, the kernel finds
-    // the page by the entry and holds a reference to it.
+    // the page by the entry and holds a reference to it; `Frame` requires that this can be.
     unsafe { bindings::gnttab_end_foreign_access(gref, core::ptr::null_mut()) };
 }
 
 impl Grant {
+    /// Ends the access for good, unless the other domain has the frame mapped. The reference is free
+    /// for anybody then.
+    pub fn try_end(self) -> Result<(), Self> {
+        // SAFETY: The reference is in use; if its access can be ended it is free for anybody.
+        if unsafe { bindings::gnttab_try_end_foreign_access(self.gref()) } == 0 {
+            return Err(self);
+        }
+        core::mem::forget(self);
+        Ok(())
+    }
+
     /// The reference to tell the other domain.
     #[inline]
     pub fn gref(&self) -> u32 {
@@ -117,11 +140,9 @@ impl Reserve {
         self.free
     }
 
-    /// Grants a frame to a domain, if there is a reference left.
-    ///
-    /// `frame` is the pseudo-physical frame number of 4 KiB. Any context.
+    /// Grants a frame to a domain, if there is a reference left. Any context.
     #[inline]
-    pub fn grant(&mut self, domain: u16, frame: usize, access: Access) -> Option<Grant> {
+    pub fn grant(&mut self, domain: u16, frame: &impl Frame, access: Access) -> Option<Grant> {
         // SAFETY: `head` is the start of a private list by the type invariant.
         let gref = unsafe { bindings::gnttab_claim_grant_reference(&mut self.head) };
         // A negative value is an error: the list is empty.
@@ -129,7 +150,7 @@ impl Reserve {
         // INVARIANT: One reference was taken off the list.
         self.free = self.free.saturating_sub(1);
         // SAFETY: The function has no requirement.
-        let gfn = unsafe { bindings::xen_pfn_to_gfn(frame) };
+        let gfn = unsafe { bindings::xen_pfn_to_gfn(frame.frame()) };
         // SAFETY: The reference is this caller's alone and not in use.
         unsafe {
             bindings::gnttab_grant_foreign_access_ref(

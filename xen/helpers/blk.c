@@ -3,16 +3,12 @@
 #include <linux/blk-mq.h>
 #include <linux/blkdev.h>
 
-struct request *rust_helper_xen_rq_from_pdu(void *pdu);
-struct request *rust_helper_xen_rq_from_pdu(void *pdu)
+void rust_helper_xen_queue_limits_start_update(struct request_queue *q,
+						struct queue_limits *lim);
+void rust_helper_xen_queue_limits_start_update(struct request_queue *q,
+						struct queue_limits *lim)
 {
-	return blk_mq_rq_from_pdu(pdu);
-}
-
-void *rust_helper_xen_rq_to_pdu(struct request *rq);
-void *rust_helper_xen_rq_to_pdu(struct request *rq)
-{
-	return blk_mq_rq_to_pdu(rq);
+	*lim = queue_limits_start_update(q);
 }
 
 unsigned int rust_helper_xen_disk_openers(struct gendisk *disk);

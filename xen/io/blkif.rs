@@ -8,7 +8,10 @@
 //!
 //! Xen's public header: `xen/include/public/io/blkif.h`.
 
-use crate::ring::Protocol;
+use crate::ring::{
+    Entries,
+    Protocol, //
+};
 use core::mem::{
     offset_of,
     size_of, //
@@ -29,6 +32,16 @@ pub const PROTOCOL: &str = if cfg!(target_arch = "x86_64") {
 } else {
     "arm-abi"
 };
+
+/// How many requests a ring of 2 to the power of `order` pages holds.
+pub const fn ring_slots(order: u32) -> u32 {
+    // CAST: At most 16 pages of 4 KiB.
+    let bytes = (FRAME_SIZE as usize) << order;
+    match Entries::of(bytes, Blkif::SLOT_SIZE) {
+        Some(entries) => entries.count(),
+        None => 0,
+    }
+}
 
 /// Largest ring order that the protocol's implementations use.
 pub const MAX_RING_ORDER: u32 = 4;

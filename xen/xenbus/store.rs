@@ -111,25 +111,23 @@ impl fmt::Display for Printable {
 /// No transaction.
 const NIL: bindings::xenbus_transaction = bindings::xenbus_transaction { id: 0 };
 
-/// Reads a node outside of any transaction. [`None`] if it does not exist or is empty.
-pub fn read_text(dir: &CStr, key: &CStr) -> Result<Option<Text>> {
+fn read_raw(dir: &CStr, key: &CStr) -> Result<Text> {
     let mut length = 0;
     // SAFETY: The strings are NUL-terminated, and `length` outlives the call.
     let text = from_err_ptr(unsafe {
         bindings::xenbus_read(NIL, dir.as_char_ptr(), key.as_char_ptr(), &mut length)
     });
-    match text {
-        Ok(bytes) => {
-            let Some(bytes) = NonNull::new(bytes.cast()) else {
-                return Ok(None);
-            };
-            // CAST: The length of a node is at most that of a xenstore message, 4096 bytes.
-            let text = Text {
-                bytes,
-                length: length as usize,
-            };
-            Ok((!text.as_bytes().is_empty()).then_some(text))
-        }
+    Ok(Text {
+        bytes: NonNull::new(text?.cast()).ok_or(EIO)?,
+        // CAST: The length of a node is at most that of a xenstore message, 4096 bytes.
+        length: length as usize,
+    })
+}
+
+/// Reads a node outside of any transaction. [`None`] if it does not exist or is empty.
+pub fn read_text(dir: &CStr, key: &CStr) -> Result<Option<Text>> {
+    match read_raw(dir, key) {
+        Ok(text) => Ok((!text.as_bytes().is_empty()).then_some(text)),
         Err(error) if error == ENOENT => Ok(None),
         Err(error) => Err(error),
     }
@@ -159,10 +157,9 @@ pub fn require<V: Value>(dir: &CStr, key: &'static CStr) -> Result<V, KeyError> 
     })
 }
 
-/// Whether a node exists.
-pub fn exists(dir: &CStr, key: &CStr) -> bool {
-    // SAFETY: The strings are NUL-terminated.
-    unsafe { bindings::xenbus_exists(NIL, dir.as_char_ptr(), key.as_char_ptr()) != 0 }
+/// Whether a node is known not to exist: not if it merely cannot be read.
+pub fn is_missing(dir: &CStr, key: &CStr) -> bool {
+    matches!(read_raw(dir, key), Err(error) if error == ENOENT)
 }
 
 /// A transaction that has been started.
@@ -217,6 +214,22 @@ impl Transaction {
                 text.as_char_ptr(),
             )
         })
+    }
+
+    /// Removes a node, if it is there.
+    ///
+    /// # Errors
+    ///
+    /// What xenstore says.
+    pub fn remove(&self, dir: &CStr, key: &CStr) -> Result {
+        // SAFETY: The strings are NUL-terminated.
+        let result = to_result(unsafe {
+            bindings::xenbus_rm(self.raw(), dir.as_char_ptr(), key.as_char_ptr())
+        });
+        match result {
+            Err(error) if error == ENOENT => Ok(()),
+            result => result,
+        }
     }
 
     fn raw(&self) -> bindings::xenbus_transaction {

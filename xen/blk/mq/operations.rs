@@ -10,8 +10,7 @@ use crate::bindings;
 use core::marker::PhantomData;
 use kernel::{
     module::ModuleMetadata,
-    prelude::*,
-    sync::Arc, //
+    prelude::*, //
 };
 
 /// A driver of disks.
@@ -33,8 +32,7 @@ pub trait Operations: Sized + 'static {
     ///
     /// # Context
     ///
-    /// May not sleep. For one queue never called by two processors at once, if it has one tag set
-    /// of its own; for several queues it is.
+    /// May not sleep. Several processors can call this at once, even for one queue.
     fn queue_rq(
         disk: &Self::DiskData,
         queue: u32,
@@ -64,7 +62,7 @@ impl<T: Operations> OperationsTable<T> {
         // SAFETY: By this function's requirements.
         let data = unsafe { (*(*hctx).queue).queuedata };
         // SAFETY: `data` came from `Arc::into_raw`, which is a pointer to the content, and the
-        // reference lasts until the disk is freed.
+        // reference lasts until the disk is deleted, after which its queues are not called.
         unsafe { &*data.cast::<T::DiskData>() }
     }
 
@@ -169,22 +167,38 @@ pub(in crate::blk) struct DiskTable<T>(PhantomData<T>);
 impl<T: Operations> DiskTable<T> {
     /// # Safety
     ///
-    /// `disk` must be one that `DiskBuilder` made for `T`.
+    /// `disk` must be one that `DiskBuilder` made for `T`, with its `open_mutex` held.
     unsafe extern "C" fn release_callback(disk: *mut bindings::gendisk) {
-        // SAFETY: `DiskBuilder` has set `private_data` to `Arc::<T::DiskData>::into_raw`, whose
-        // reference lasts until the disk is freed.
-        let data = unsafe { &*(*disk).private_data.cast::<T::DiskData>() };
+        // SAFETY: `DiskBuilder` has set `private_data` to `Arc::<T::DiskData>::into_raw`. The disk
+        // clears it, with the same lock held, before it drops that reference.
+        let Some(data) = (unsafe { (*disk).private_data.cast::<T::DiskData>().as_ref() }) else {
+            return;
+        };
         // SAFETY: The disk is valid.
         T::released(data, unsafe { bindings::xen_disk_openers(disk) });
     }
 
     /// # Safety
     ///
-    /// `disk` must be one that `DiskBuilder` made for `T`, and this must be called once.
-    unsafe extern "C" fn free_disk_callback(disk: *mut bindings::gendisk) {
-        // SAFETY: As above. The disk's last user has gone, so this is the reference that
-        // `DiskBuilder::build` gave away.
-        drop(unsafe { Arc::<T::DiskData>::from_raw((*disk).private_data.cast()) });
+    /// `geometry` must be valid for writes.
+    unsafe extern "C" fn getgeo_callback(
+        disk: *mut bindings::gendisk,
+        geometry: *mut kernel::bindings::hd_geometry,
+    ) -> c_int {
+        // What partitioning programs of old expect of a disk without a geometry.
+        const HEADS: u8 = 255;
+        const SECTORS: u8 = 63;
+
+        // SAFETY: The block layer calls this with a valid disk.
+        let capacity = unsafe { bindings::xen_get_capacity(disk) };
+        let cylinders = capacity / (u64::from(HEADS) * u64::from(SECTORS));
+        // CAST: The kernel crate knows only the name of the type.
+        // SAFETY: By this function's requirements.
+        let geometry = unsafe { &mut *geometry.cast::<bindings::hd_geometry>() };
+        geometry.heads = HEADS;
+        geometry.sectors = SECTORS;
+        geometry.cylinders = u16::try_from(cylinders).unwrap_or(u16::MAX);
+        0
     }
 
     const TABLE: bindings::block_device_operations = {
@@ -192,7 +206,7 @@ impl<T: Operations> DiskTable<T> {
         let mut table: bindings::block_device_operations = unsafe { core::mem::zeroed() };
         table.owner = T::Module::THIS_MODULE.as_ptr();
         table.release = Some(Self::release_callback);
-        table.free_disk = Some(Self::free_disk_callback);
+        table.getgeo = Some(Self::getgeo_callback);
         table
     };
     pub(in crate::blk) const TABLE_REF: &'static bindings::block_device_operations = &Self::TABLE;

@@ -9,6 +9,10 @@ use crate::{
         Joined,
         Piece, //
     },
+    grant::{
+        BouncePage,
+        Frame, //
+    },
 };
 use core::{
     marker::PhantomData,
@@ -171,10 +175,26 @@ impl<T: Operations> Request<T> {
         unsafe { &mut (*Pdu::<T>::of(self.rq.as_ptr())).data }
     }
 
+    /// Whether [`mark_prepared`](Self::mark_prepared) was called since the block layer made the
+    /// request: then what the driver's data says is of this request, not of an earlier one.
+    #[inline]
+    pub fn is_prepared(&self) -> bool {
+        // SAFETY: The request is valid by the type invariant.
+        unsafe { (*self.rq.as_ptr()).rq_flags & bindings::RQF_DONTPREP != 0 }
+    }
+
+    /// Keeps the request as it is, together with the driver's data, when it is
+    /// [requeued](Self::requeue).
+    #[inline]
+    pub fn mark_prepared(&mut self) {
+        // SAFETY: The request is valid by the type invariant, and its owner may set this flag.
+        unsafe { (*self.rq.as_ptr()).rq_flags |= bindings::RQF_DONTPREP };
+    }
+
     /// The memory that it reads into or writes from, at most as many pieces as the disk's limits
     /// allow segments, if these are of 4 KiB.
     #[inline]
-    pub fn pieces(&self) -> Joined<Pieces<'_>> {
+    pub fn pieces(&self) -> impl Iterator<Item = Memory<'_>> {
         // SAFETY: The request is valid by the type invariant.
         let bio = unsafe { (*self.rq.as_ptr()).bio };
         let remaining = match NonNull::new(bio) {
@@ -185,6 +205,10 @@ impl<T: Operations> Request<T> {
         Joined::new(Pieces {
             bio,
             remaining,
+            _request: PhantomData,
+        })
+        .map(|piece| Memory {
+            piece,
             _request: PhantomData,
         })
     }
@@ -229,8 +253,83 @@ impl<T: Operations> Drop for Request<T> {
 
 const REQ_OP_MASK: u32 = (1 << bindings::REQ_OP_BITS) - 1;
 
-/// The memory of a request, frame by frame. Made by [`Request::pieces`].
-pub struct Pieces<'a> {
+/// A piece of a request's memory.
+///
+/// # Invariants
+///
+/// The piece is memory that a request in flight reads into or writes from.
+pub struct Memory<'a> {
+    piece: Piece,
+    _request: PhantomData<&'a ()>,
+}
+
+impl Memory<'_> {
+    /// Where in its frame it starts, in bytes.
+    #[inline]
+    pub fn offset(&self) -> u32 {
+        self.piece.offset
+    }
+
+    /// How long it is, in bytes.
+    #[inline]
+    pub fn length(&self) -> u32 {
+        self.piece.length
+    }
+
+    /// The memory as something that may be granted, unless its page cannot be held by a reference:
+    /// slabs are used again whoever still has them mapped.
+    #[inline]
+    pub fn held(&self) -> Option<Held<'_>> {
+        // SAFETY: The frame is one of the kernel's by the type invariant.
+        unsafe { bindings::xen_frame_can_be_held(self.piece.frame) }.then_some(Held {
+            frame: self.piece.frame,
+            _memory: PhantomData,
+        })
+    }
+
+    /// Copies it into a page, at the same place within the page.
+    #[inline]
+    pub fn copy_to(&self, page: &mut BouncePage) {
+        let Piece {
+            frame,
+            offset,
+            length,
+        } = self.piece;
+        // SAFETY: Both are memory of a frame's size, which the piece does not leave, by the type
+        // invariant.
+        unsafe { bindings::xen_copy_frame(page.frame(), frame, offset, length) };
+    }
+
+    /// Copies it out of a page, from the same place within the page.
+    #[inline]
+    pub fn copy_from(&self, page: &BouncePage) {
+        let Piece {
+            frame,
+            offset,
+            length,
+        } = self.piece;
+        // SAFETY: As in `copy_to`. The request reads into its memory, so it may be written.
+        unsafe { bindings::xen_copy_frame(frame, page.frame(), offset, length) };
+    }
+}
+
+/// A frame of a request's memory that may be granted. Made by [`Memory::held`].
+pub struct Held<'a> {
+    frame: usize,
+    _memory: PhantomData<&'a ()>,
+}
+
+// SAFETY: The frame has memory of a request in flight, which its owner has given for reading or
+// writing until the request ends. `Memory::held` has checked the page.
+unsafe impl Frame for Held<'_> {
+    #[inline]
+    fn frame(&self) -> usize {
+        self.frame
+    }
+}
+
+/// The memory of a request, frame by frame.
+struct Pieces<'a> {
     bio: *mut bindings::bio,
     remaining: bindings::bvec_iter,
     _request: PhantomData<&'a ()>,

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Pages that are granted in place of others.
+
+use super::Frame;
+use crate::bindings;
+use core::ptr::NonNull;
+use kernel::prelude::*;
+
+/// A page that is granted in place of memory which must not be: because another domain is not to see
+/// what else is in that memory's page, or because the page could be used for something else while the
+/// other domain still has it mapped.
+///
+/// # Invariants
+///
+/// `page` is a page of order 0 to which this value has a reference.
+pub struct BouncePage {
+    page: NonNull<bindings::page>,
+}
+
+// SAFETY: Pages can be used and freed by any thread.
+unsafe impl Send for BouncePage {}
+
+impl BouncePage {
+    fn new(gfp: bindings::gfp_t) -> Option<Self> {
+        // SAFETY: The function has no requirement.
+        let page = unsafe { bindings::alloc_pages(gfp | bindings::__GFP_ZERO, 0) };
+        // INVARIANT: It was just allocated.
+        Some(Self {
+            page: NonNull::new(page)?,
+        })
+    }
+}
+
+// SAFETY: The page is this value's alone, and an ordinary one.
+unsafe impl Frame for BouncePage {
+    #[inline]
+    fn frame(&self) -> usize {
+        // SAFETY: The page is valid by the type invariant.
+        unsafe { bindings::xen_page_to_pfn(self.page.as_ptr()) }
+    }
+}
+
+impl Drop for BouncePage {
+    fn drop(&mut self) {
+        // If its grant is parked, the grant has a reference of its own.
+        // SAFETY: The reference is this value's by the type invariant.
+        unsafe { bindings::__free_pages(self.page.as_ptr(), 0) };
+    }
+}
+
+/// Bounce pages of one queue.
+///
+/// Some are there from the beginning, so that the queue can go on when there is no memory. They are
+/// zeroed when they are allocated; later a page may hold what it held before, which the same other
+/// domain has seen.
+pub struct BouncePool {
+    pages: KVec<BouncePage>,
+    most: usize,
+}
+
+impl BouncePool {
+    /// Makes a pool of `least` pages that keeps up to `most`. Process context.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub fn new(least: usize, most: usize) -> Result<Self> {
+        // Pages are given back where nothing can be allocated.
+        let mut pages = KVec::with_capacity(most.max(least), GFP_KERNEL)?;
+        for _ in 0..least {
+            let page = BouncePage::new(bindings::GFP_NOIO).ok_or(ENOMEM)?;
+            pages.push(page, GFP_KERNEL)?;
+        }
+        Ok(Self {
+            pages,
+            most: most.max(least),
+        })
+    }
+
+    /// Takes a page, if there is one or memory for one. Any context.
+    #[inline]
+    pub fn take(&mut self) -> Option<BouncePage> {
+        self.pages
+            .pop()
+            .or_else(|| BouncePage::new(bindings::GFP_NOWAIT | bindings::__GFP_NOWARN))
+    }
+
+    /// Gives a page back. Any context.
+    #[inline]
+    pub fn give(&mut self, page: BouncePage) {
+        if self.pages.len() < self.most {
+            // There is room for as many, so this cannot fail; the page would be freed if it did.
+            let _ = self.pages.push_within_capacity(page);
+        }
+    }
+}
