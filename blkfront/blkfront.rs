@@ -11,7 +11,8 @@
 //! | `features.rs`   | what the two ends agree on, checked (pure)                        |
 //! | `frontend.rs`   | a device from its appearance to its removal: the state machine    |
 //! | `connection.rs` | the rings of a device, made and announced                         |
-//! | `queue.rs`      | requests and responses of one ring: the hot path                  |
+//! | `queue.rs`      | the disk's hardware queues, and which ring is whose                |
+//! | `ring.rs`       | requests and responses of one ring: the hot path                  |
 //! | `disk.rs`       | the disk that the guest sees                                      |
 //!
 //! Protocol: Xen's public header `xen/include/public/io/blkif.h`.
@@ -22,6 +23,7 @@ mod features;
 mod frontend;
 mod number;
 mod queue;
+mod ring;
 
 use core::ffi::CStr;
 use frontend::Frontend;
@@ -56,11 +58,20 @@ xen::module_param! {
 
 xen::module_param! {
     /// Pages that a ring may have, as a power of two.
-    static MAX_RING_PAGE_ORDER: u32 = 0;
+    static MAX_RING_PAGE_ORDER: i32 = 0;
     module: "xen_blkfront",
     name: "max_ring_page_order",
     mode: 0o444,
     description: "Maximum order of pages to be used for the shared ring",
+}
+
+xen::module_param! {
+    /// Whether backends may see whole pages of the guest.
+    static TRUSTED: bool = true;
+    module: "xen_blkfront",
+    name: "trusted",
+    mode: 0o644,
+    description: "Is the backend trusted",
 }
 
 /// Where devices change their state: off the one thread that serves the whole bus.
@@ -94,6 +105,13 @@ impl xenbus::Driver for Blkfront {
         frontend: Pin<&Self::Data<'bound>>,
     ) -> bool {
         frontend.is_ready()
+    }
+
+    fn resume<'bound>(
+        dev: &'bound xenbus::Device<device::Bound>,
+        frontend: Pin<&Self::Data<'bound>>,
+    ) -> Result {
+        frontend.resume(dev)
     }
 
     fn unbind<'bound>(
@@ -140,12 +158,11 @@ impl kernel::InPlaceModule for BlkfrontModule {
 /// Replaces parameters that make no sense by the nearest that do, and says so.
 fn check_parameters() {
     let order = MAX_RING_PAGE_ORDER.get();
-    if order > blkif::MAX_RING_ORDER {
-        pr_info!(
-            "Invalid max_ring_order ({order}), will use default max: {}.\n",
-            blkif::MAX_RING_ORDER
-        );
-        MAX_RING_PAGE_ORDER.set(blkif::MAX_RING_ORDER);
+    // CAST: 4.
+    let most = blkif::MAX_RING_ORDER as i32;
+    if !(0..=most).contains(&order) {
+        pr_info!("Invalid max_ring_order ({order}), will use default max: {most}.\n");
+        MAX_RING_PAGE_ORDER.set(most);
     }
 
     let online = domain::online_cpus();

@@ -5,12 +5,11 @@
 use crate::{
     features::RingLimits,
     frontend::Failure,
-    queue::{
-        Queues,
-        Ring, //
-    },
+    queue::Queues,
+    ring::Ring,
     MAX_QUEUES,
-    MAX_RING_PAGE_ORDER, //
+    MAX_RING_PAGE_ORDER,
+    TRUSTED, //
 };
 use core::ffi::CStr;
 use kernel::{
@@ -34,19 +33,28 @@ pub(crate) fn agree(otherend: &CStr) -> Result<RingLimits, Failure> {
     };
     let ours = RingLimits {
         queues: MAX_QUEUES.get(),
-        order: MAX_RING_PAGE_ORDER.get(),
+        // `check_parameters` has made sure of that.
+        order: MAX_RING_PAGE_ORDER.get().try_into().unwrap_or(0),
     };
     Ok(ours.agree(theirs))
 }
 
-/// Makes the rings of all queues.
+/// Whether the backend is to see nothing but the data: if the toolstack or the user says so.
+pub(crate) fn is_untrusted(front: &CStr) -> Result<bool, Failure> {
+    let trusted = store::read(front, c"trusted")?.unwrap_or(true);
+    Ok(!trusted || !TRUSTED.get())
+}
+
+/// Makes all rings.
 pub(crate) fn make_rings(
     dev: &DeviceRef,
     queues: &Arc<Queues>,
     limits: RingLimits,
+    untrusted: bool,
 ) -> Result<(), Failure> {
-    for index in 0..queues.count() {
-        Ring::connect(dev, queues, index, limits.order)?;
+    for index in 0..limits.queues {
+        let ring = Ring::new(dev, queues, index, limits, untrusted)?;
+        queues.attach(index, limits.queues, ring)?;
     }
     Ok(())
 }
@@ -59,15 +67,19 @@ pub(crate) fn announce(
 ) -> Result<(), Failure> {
     store::Transaction::run(|transaction| {
         let front = dev.nodename();
+        // An earlier connection may have left keys that this one does not have.
         if limits.order > 0 {
             transaction.write(front, c"ring-page-order", fmt!("{}", limits.order))?;
+        } else {
+            transaction.remove(front, c"ring-page-order")?;
         }
-        if queues.count() == 1 {
+        if limits.queues == 1 {
+            transaction.remove(front, c"multi-queue-num-queues")?;
             // The layout that backends knew before there were several queues.
             announce_ring(transaction, front, queues, 0, limits.order)?;
         } else {
-            transaction.write(front, c"multi-queue-num-queues", fmt!("{}", queues.count()))?;
-            for index in 0..queues.count() {
+            transaction.write(front, c"multi-queue-num-queues", fmt!("{}", limits.queues))?;
+            for index in 0..limits.queues {
                 let dir = CString::try_from_fmt(fmt!("{front}/queue-{index}"))?;
                 announce_ring(transaction, &dir, queues, index, limits.order)?;
             }
@@ -83,7 +95,7 @@ fn announce_ring(
     transaction: &store::Transaction,
     dir: &CStr,
     queues: &Queues,
-    index: usize,
+    index: u32,
     order: u32,
 ) -> Result {
     queues

@@ -11,10 +11,8 @@ use crate::{
     },
     frontend::Failure,
     number::XENVBD_MAJOR,
-    queue::{
-        Command,
-        Queues, //
-    },
+    queue::Queues,
+    ring::Command,
     Blkfront,
     BlkfrontModule, //
 };
@@ -63,6 +61,23 @@ impl Offer {
     }
 }
 
+impl Offer {
+    /// What it means for the disk's requests.
+    pub(crate) fn limits(&self) -> Limits {
+        // CAST: 11, and a product of it that is less than 2^32.
+        let max_segments = blkif::MAX_SEGMENTS as u16;
+        Limits {
+            logical_block_size: self.geometry.sector_size,
+            physical_block_size: self.geometry.physical_sector_size,
+            max_segments,
+            segment_size: blkif::FRAME_SIZE,
+            max_sectors: u32::from(max_segments) * (blkif::FRAME_SIZE / blkif::SECTOR_SIZE),
+            write_cache: self.flush != Flush::None,
+            fua: self.flush == Flush::Barrier,
+        }
+    }
+}
+
 /// Reads the disk's size again, in units of 512 bytes.
 pub(crate) fn read_sectors(otherend: &CStr) -> Result<u64, Failure> {
     let sectors = store::require(otherend, c"sectors")?;
@@ -72,16 +87,9 @@ pub(crate) fn read_sectors(otherend: &CStr) -> Result<u64, Failure> {
 /// Makes the disk. Nobody sees it before it is added.
 pub(crate) fn make(offer: &Offer, queues: &Arc<Queues>) -> Result<Disk<Blkfront>, Failure> {
     let number = queues.number();
-    let depth = queues
-        .with_ring(0, |ring| ring.slots())
-        .ok_or(Failure::Errno("no ring", ENODEV))?;
-    // CAST: At most `features::MAX_QUEUES`.
-    let tag_set = Arc::pin_init(TagSet::new(queues.count() as u32, depth), GFP_KERNEL)
+    let tag_set = Arc::pin_init(TagSet::new(queues.count(), queues.depth()), GFP_KERNEL)
         .map_err(|e| Failure::Errno("allocating requests", e))?;
 
-    // CAST: 11, and a product of it that is less than 2^32.
-    let max_segments = blkif::MAX_SEGMENTS as u16;
-    let max_sectors = u32::from(max_segments) * (blkif::FRAME_SIZE / blkif::SECTOR_SIZE);
     let minors = Minors::claim(XENVBD_MAJOR, number.first_minor(), number.minors()).map_err(
         |e| match e {
             e if e == EBUSY => Failure::MinorsInUse(number),
@@ -93,15 +101,7 @@ pub(crate) fn make(offer: &Offer, queues: &Arc<Queues>) -> Result<Disk<Blkfront>
         capacity: offer.geometry.sectors,
         read_only: offer.info.is_read_only(),
         removable: offer.info.is_removable(),
-        limits: Limits {
-            logical_block_size: offer.geometry.sector_size,
-            physical_block_size: offer.geometry.physical_sector_size,
-            max_segments,
-            segment_size: blkif::FRAME_SIZE,
-            max_sectors,
-            write_cache: offer.flush != Flush::None,
-            fua: offer.flush == Flush::Barrier,
-        },
+        limits: offer.limits(),
     };
     builder
         .build(fmt!("{number}"), tag_set, queues.clone())

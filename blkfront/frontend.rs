@@ -2,8 +2,8 @@
 
 //! A device from its appearance to its removal.
 //!
-//! The bus tells of every change on one thread that serves all devices of the guest. Nothing is done
-//! there but to take note: changes are made by work of the device's own, one at a time, because
+//! The bus tells of every change on one thread that serves all devices of the guest. Little is done
+//! there but to take note: most changes are made by work of the device's own, one at a time, because
 //! they may have to wait for the backend, which another device's must not.
 //!
 //! What may wait for the backend can always be cut short: [`Frontend::unbind`] cuts the connection, if
@@ -15,15 +15,16 @@ use crate::{
         self,
         Offer, //
     },
-    features::GeometryError,
+    features::{
+        Flush,
+        GeometryError, //
+    },
     number::{
         DiskNumber,
         NumberError, //
     },
-    queue::{
-        Fault,
-        Queues, //
-    },
+    queue::Queues,
+    ring::Fault,
     Blkfront,
     WORK, //
 };
@@ -54,9 +55,11 @@ use kernel::{
 use xen::{
     blk::Disk,
     domain,
+    io::blkif,
     work::{
         self,
-        Completion, //
+        Completion,
+        NoIoScope, //
     },
     xenbus::{
         self,
@@ -80,8 +83,6 @@ pub(crate) enum Failure {
     Geometry(GeometryError),
     /// Another disk has the minor numbers.
     MinorsInUse(DiskNumber),
-    /// The device was reset while it was connected.
-    Reset,
     /// Something else went wrong, while doing what is named.
     Errno(&'static str, Error),
 }
@@ -93,7 +94,6 @@ impl Failure {
             Self::Number(..) => ENODEV,
             Self::Geometry(_) => EINVAL,
             Self::MinorsInUse(_) => EBUSY,
-            Self::Reset => ENOTSUPP,
             Self::Errno(_, errno) => *errno,
         }
     }
@@ -110,7 +110,6 @@ impl fmt::Display for Failure {
             Self::MinorsInUse(number) => {
                 write!(f, "the minor numbers of {number} are another disk's")
             }
-            Self::Reset => f.write_str("cannot reconnect a disk, as after a restore, yet"),
             Self::Errno(what, errno) => write!(f, "{what}: error {}", errno.to_errno()),
         }
     }
@@ -153,8 +152,12 @@ enum Life {
     /// The disk is there.
     Live {
         disk: Disk<Blkfront>,
+        /// What the backend has last said of it.
+        offer: Offer,
         /// The toolstack has been told that the disk is in use.
         refused: bool,
+        /// It has been told that the size makes no sense.
+        complained: bool,
     },
     /// Nothing any more.
     Over,
@@ -169,12 +172,29 @@ struct Peer {
     state: State,
 }
 
+impl Peer {
+    /// Whether nothing can be expected of it any more.
+    fn has_gone(&self) -> bool {
+        match self.state {
+            State::Closed => true,
+            // The state may just have been unreadable; that it is not there is final.
+            State::Unknown => store::is_missing(&self.dir, c"state"),
+            _ => false,
+        }
+    }
+}
+
 /// A device.
 #[pin_data]
 pub(crate) struct Frontend {
     dev: DeviceRef,
     #[pin]
     peer: Mutex<Peer>,
+    /// What the backend has broken the protocol by.
+    #[pin]
+    fault: Mutex<Option<(DiskNumber, Fault)>>,
+    /// The connection has been cut.
+    severed: Atomic<bool>,
     /// The disk may be used.
     ready: Atomic<bool>,
     /// The device is losing its driver.
@@ -189,19 +209,48 @@ pub(crate) struct Frontend {
     #[pin]
     queues: Mutex<Option<Arc<Queues>>>,
 
+    /// Brings the device to where it should be.
     #[pin]
-    work: Work<Frontend>,
+    work: Work<Frontend, ADVANCE>,
+    /// Cuts the connection, which `work` may be waiting for.
+    #[pin]
+    cutter: Work<Frontend, SEVER>,
 }
+
+const ADVANCE: u64 = 0;
+const SEVER: u64 = 1;
 
 impl_has_work! {
-    impl HasWork<Self> for Frontend { self.work }
+    impl HasWork<Self, 0> for Frontend { self.work }
+    impl HasWork<Self, 1> for Frontend { self.cutter }
 }
 
-impl WorkItem for Frontend {
+impl WorkItem<ADVANCE> for Frontend {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {
+        let _scope = NoIoScope::new();
         this.advance();
+    }
+}
+
+impl WorkItem<SEVER> for Frontend {
+    type Pointer = Arc<Self>;
+
+    fn run(this: Arc<Self>) {
+        let _scope = NoIoScope::new();
+        let queues = this.queues.lock().clone();
+        if let Some(queues) = queues {
+            if let Some(fault) = queues.fault() {
+                *this.fault.lock() = Some((queues.number(), fault));
+                this.cut();
+            }
+        }
+        let peer = this.peer.lock().clone();
+        if peer.has_gone() {
+            this.cut();
+        }
+        this.kick();
     }
 }
 
@@ -226,12 +275,15 @@ impl Frontend {
             pin_init!(Self {
                 dev: DeviceRef::from(dev),
                 peer <- new_mutex!(peer),
+                fault <- new_mutex!(None),
+                severed: Atomic::new(false),
                 ready: Atomic::new(false),
                 leaving: Atomic::new(false),
                 left <- Completion::new(),
                 life <- new_mutex!(life),
                 queues <- new_mutex!(None),
                 work <- new_work!("blkfront::Frontend::work"),
+                cutter <- new_work!("blkfront::Frontend::cutter"),
             }),
             GFP_KERNEL,
         )
@@ -248,28 +300,93 @@ impl Frontend {
         dev: &xenbus::Device<device::Bound>,
         state: State,
     ) {
-        let mut peer = self.peer.lock();
-        peer.state = state;
-        if **peer.dir != *dev.otherend() {
-            match shared_copy(dev.otherend()) {
-                Ok(dir) => peer.dir = dir,
-                Err(errno) => dev.error(errno, fmt!("following the backend")),
+        let _scope = NoIoScope::new();
+        let peer = {
+            let mut peer = self.peer.lock();
+            peer.state = state;
+            if **peer.dir != *dev.otherend() {
+                match shared_copy(dev.otherend()) {
+                    Ok(dir) => peer.dir = dir,
+                    Err(errno) => dev.error(errno, fmt!("following the backend")),
+                }
             }
+            peer.clone()
+        };
+        match (dev.state(), state) {
+            (State::Initialising, _) => self.begin(&peer),
+            // The work may be waiting for a backend that has gone.
+            (_, State::Closed | State::Unknown) => self.sever(),
+            _ => {}
         }
-        drop(peer);
         self.kick();
+    }
+
+    /// The steps from the first state on.
+    ///
+    /// They are the only ones done on the bus' thread: when it finds that state in xenstore but
+    /// another one here, as it could if the state changed meanwhile, it takes the device for one that
+    /// was replaced. Nothing here waits for the backend, or for the disk's users: what is left to do
+    /// is the work's.
+    fn begin(self: &Arc<Self>, peer: &Peer) {
+        let mut life = self.life.lock();
+        match peer.state {
+            // With `Connected` the backend was faster than the bus.
+            State::InitWait | State::Connected => match self.announce(&mut life, &peer.dir) {
+                Ok(()) => {}
+                Err(failure) => self.dev.fatal(failure.errno(), fmt!("{failure}")),
+            },
+            State::Closing | State::Closed => self.dev.frontend_closed(),
+            State::Unknown
+            | State::Initialising
+            | State::Initialised
+            | State::Reconfiguring
+            | State::Reconfigured => {}
+        }
     }
 
     /// Has the device's work look at everything again. Any context.
     pub(crate) fn kick(self: &Arc<Self>) {
-        WORK.enqueue::<Arc<Self>, 0>(self.clone());
+        WORK.enqueue::<Arc<Self>, ADVANCE>(self.clone());
+    }
+
+    /// Has the connection cut if there is reason to. Any context.
+    pub(crate) fn sever(self: &Arc<Self>) {
+        WORK.enqueue::<Arc<Self>, SEVER>(self.clone());
+    }
+
+    /// The guest has been restored: the backend is another one. What was in flight is sent again once
+    /// that has connected, which the device's work sees to. The work stands still now.
+    pub(crate) fn resume(&self, dev: &xenbus::Device<device::Bound>) -> Result {
+        let _scope = NoIoScope::new();
+        let mut life = self.life.lock();
+        match &*life {
+            Life::Live { .. } => {
+                let queues = self.queues.lock().clone();
+                if let Some(queues) = queues {
+                    queues.suspend();
+                }
+            }
+            Life::Announced(queues) => {
+                let identity = queues.identity();
+                queues.cut();
+                *self.queues.lock() = None;
+                *life = Life::Waiting(identity);
+            }
+            Life::Waiting(_) | Life::Over => {}
+        }
+        let mut peer = self.peer.lock();
+        peer.state = State::Unknown;
+        peer.dir = shared_copy(dev.otherend())?;
+        Ok(())
     }
 
     /// The device loses its driver. When this returns, nothing is shared with the backend any more.
     pub(crate) fn unbind(self: &Arc<Self>, dev: &xenbus::Device<device::Core<'_>>) {
+        let _scope = NoIoScope::new();
         self.leaving.store(true, Release);
-        if dev.has_vanished() || self.peer.lock().state != State::Connected {
-            // Nobody will answer.
+        // A backend that is closing still answers.
+        let answers = matches!(self.peer.lock().state, State::Connected | State::Closing);
+        if dev.has_vanished() || !answers {
             self.cut();
         }
         self.kick();
@@ -281,11 +398,13 @@ impl Frontend {
             );
             self.cut();
         }
-        work::flush(&**self);
+        work::flush::<Self, SEVER>(self);
+        work::flush::<Self, ADVANCE>(self);
     }
 
     /// Ends the requests in flight, and all later ones, with an error.
     fn cut(&self) {
+        self.severed.store(true, Release);
         let queues = self.queues.lock().clone();
         if let Some(queues) = queues {
             queues.cut();
@@ -300,114 +419,167 @@ impl Frontend {
             self.left.complete_all();
             return;
         }
-        let queues = self.queues.lock().clone();
-        if let Some((fault, number)) = queues.and_then(|q| Some((q.fault()?, q.number()))) {
+        let fault = self.fault.lock().take();
+        if let Some((number, fault)) = fault {
             self.dev.fatal(
                 EIO,
                 fmt!("{number}: {fault}; {number} disabled for further use"),
             );
-            self.hang_up(&mut life);
         }
 
         let peer = self.peer.lock().clone();
         use State::*;
-        let result = match (self.dev.state(), peer.state) {
-            // The bus starts over when a guest is restored, or the toolstack has reset the device.
-            (Initialising, _) if matches!(*life, Life::Announced(_) | Life::Live { .. }) => {
-                Err(Failure::Reset)
-            }
-            (Initialising, InitWait) => self.announce(&mut life, &peer.dir),
-            // The backend was faster than the bus.
-            (Initialising, Connected) => self
-                .announce(&mut life, &peer.dir)
-                .and_then(|()| self.connect(&mut life, &peer.dir)),
-            (Initialised, Connected) => self.connect(&mut life, &peer.dir),
-            (Connected, Connected) => self.resize(&life, &peer.dir),
+        match (self.dev.state(), peer.state) {
+            // See `begin`.
+            (Initialising, _) => {}
 
-            (Connected, Closing) => {
-                self.close_unless_used(&mut life);
-                Ok(())
+            (Initialised, Connected) => {
+                if let Err(failure) = self.connect(&mut life, &peer.dir) {
+                    self.dev.fatal(failure.errno(), fmt!("{failure}"));
+                    self.hang_up(&mut life);
+                }
             }
-            (Initialising | Initialised | Closing, Closing)
-            | (Initialising | Initialised | Connected | Closing, Closed) => {
+            (Connected, Connected) => self.refresh(&mut life, &peer.dir),
+
+            (Connected, Closing) => self.close_unless_used(&mut life),
+            (Initialised | Closing, Closing) => {
                 self.hang_up(&mut life);
                 self.dev.frontend_closed();
-                Ok(())
             }
-            // The state may just have been unreadable; that its directory has gone is final.
-            (Initialised | Connected | Closing, Unknown) if !store::exists(&peer.dir, c"state") => {
+            (Initialised | Connected | Closing, Closed | Unknown) if peer.has_gone() => {
                 self.hang_up(&mut life);
                 self.dev.frontend_closed();
-                Ok(())
             }
+            // Something has failed.
+            (Closing | Closed, _) => self.hang_up(&mut life),
 
             (_, Unknown | Initialising | InitWait | Initialised | Reconfiguring | Reconfigured)
-            | (Unknown | InitWait | Closed | Reconfiguring | Reconfigured, _)
-            | (Closing, Connected) => Ok(()),
-        };
-        if let Err(failure) = result {
-            self.dev.fatal(failure.errno(), fmt!("{failure}"));
-            self.hang_up(&mut life);
+            | (Unknown | InitWait | Reconfiguring | Reconfigured, _)
+            | (Initialised | Connected, Closed) => {}
         }
     }
 
     /// Makes the rings and tells the backend of them.
     fn announce(self: &Arc<Self>, life: &mut Life, otherend: &CStr) -> Result<(), Failure> {
-        let Life::Waiting(identity) = *life else {
-            return Ok(());
+        let mut limits = connection::agree(otherend)?;
+        let queues = match life {
+            Life::Waiting(identity) => {
+                let depth = blkif::ring_slots(limits.order);
+                let queues = Queues::new(self.clone(), *identity, limits.queues, depth)
+                    .map_err(|errno| Failure::Errno("allocating queues", errno))?;
+                // From here on `hang_up` undoes it all.
+                *self.queues.lock() = Some(queues.clone());
+                queues
+            }
+            // After a resume the disk has its queues.
+            Life::Live { .. } => match self.queues.lock().clone() {
+                Some(queues) => queues,
+                None => return Ok(()),
+            },
+            Life::Announced(_) => return Ok(()),
+            // It was closed, or failed, before the guest was restored.
+            Life::Over => {
+                self.dev.frontend_closed();
+                return Ok(());
+            }
         };
-        let limits = connection::agree(otherend)?;
-        let queues = Queues::new(self.clone(), identity, limits.queues)
-            .map_err(|errno| Failure::Errno("allocating queues", errno))?;
-        // From here on `hang_up` undoes it all.
-        *self.queues.lock() = Some(queues.clone());
-        connection::make_rings(&self.dev, &queues, limits)?;
+        limits.queues = limits.queues.min(queues.count());
+        let untrusted = connection::is_untrusted(self.dev.nodename())?;
+        connection::make_rings(&self.dev, &queues, limits, untrusted)?;
         connection::announce(&self.dev, &queues, limits)?;
-        *life = Life::Announced(queues);
+        if let Life::Waiting(_) = life {
+            *life = Life::Announced(queues);
+        }
         self.dev.switch_state(State::Initialised);
         Ok(())
     }
 
-    /// The backend has connected: makes the disk.
+    /// The backend has connected: makes the disk, or has it go on.
     fn connect(&self, life: &mut Life, otherend: &CStr) -> Result<(), Failure> {
-        let Life::Announced(queues) = life else {
-            return Ok(());
-        };
-        let offer = Offer::read(otherend)?;
-        queues.set_flush(offer.flush);
-        let mut disk = disk::make(&offer, queues)?;
-        self.dev.switch_state(State::Connected);
-
-        pr_info!(
-            "{}: {} persistent grants: disabled; indirect descriptors: disabled; bounce buffer: disabled;\n",
-            queues.number(),
-            offer.flush.name(),
-        );
-        disk.add(&self.dev)
-            .map_err(|errno| Failure::Errno("adding the disk", errno))?;
-        *life = Life::Live {
-            disk,
-            refused: false,
-        };
-        self.ready.store(true, Release);
+        match life {
+            Life::Announced(queues) => {
+                let offer = Offer::read(otherend)?;
+                let mut disk = disk::make(&offer, queues)?;
+                queues.open(offer.flush);
+                self.dev.switch_state(State::Connected);
+                self.tell(queues, &offer);
+                disk.add(&self.dev)
+                    .map_err(|errno| Failure::Errno("adding the disk", errno))?;
+                *life = Life::Live {
+                    disk,
+                    offer,
+                    refused: false,
+                    complained: false,
+                };
+                self.ready.store(true, Release);
+            }
+            Life::Live { disk, offer, .. } => {
+                let Some(queues) = self.queues.lock().clone() else {
+                    return Ok(());
+                };
+                *offer = Offer::read(otherend)?;
+                queues.open(offer.flush);
+                self.dev.switch_state(State::Connected);
+                self.tell(&queues, offer);
+                // This waits for the requests that were handed back. They, and those begun until
+                // then, go by the old limits: what does not suit the new backend fails.
+                disk.update_limits(offer.limits())
+                    .map_err(|errno| Failure::Errno("changing the disk's limits", errno))?;
+                self.set_capacity(disk, offer.geometry.sectors);
+            }
+            Life::Waiting(_) | Life::Over => {}
+        }
         Ok(())
     }
 
-    /// The backend has written its state once more: the disk may have another size.
-    fn resize(&self, life: &Life, otherend: &CStr) -> Result<(), Failure> {
-        let Life::Live { disk, .. } = life else {
-            return Ok(());
+    fn tell(&self, queues: &Queues, offer: &Offer) {
+        pr_info!(
+            "{}: {} persistent grants: disabled; indirect descriptors: disabled; bounce buffer: {};\n",
+            queues.number(),
+            offer.flush.name(),
+            if queues.is_untrusted() { "enabled" } else { "disabled" },
+        );
+    }
+
+    /// The backend has written its state once more: the disk may have another size. Or a ring has
+    /// found that the backend cannot do what it offered.
+    fn refresh(&self, life: &mut Life, otherend: &CStr) {
+        let Life::Live {
+            disk,
+            offer,
+            refused,
+            complained,
+        } = life
+        else {
+            return;
         };
-        match disk::read_sectors(otherend) {
-            Ok(sectors) if sectors != disk.capacity() => {
-                dev_info!(self.dev.as_ref(), "Setting capacity to {sectors}\n");
-                disk.set_capacity(sectors);
+        *refused = false;
+        let queues = self.queues.lock().clone();
+        if offer.flush != Flush::None && queues.is_some_and(|q| q.flush_lost(offer.flush)) {
+            offer.flush = Flush::None;
+            if let Err(errno) = disk.update_limits(offer.limits()) {
+                self.dev.error(errno, fmt!("changing the disk's limits"));
             }
-            Ok(_) => {}
-            // The disk is as good as it was.
-            Err(failure) => self.dev.error(failure.errno(), fmt!("{failure}")),
         }
-        Ok(())
+        match disk::read_sectors(otherend) {
+            Ok(sectors) => {
+                *complained = false;
+                self.set_capacity(disk, sectors);
+            }
+            // The disk is as good as it was. The backend can do this as often as it likes.
+            Err(failure) => {
+                if !core::mem::replace(complained, true) {
+                    self.dev.error(failure.errno(), fmt!("{failure}"));
+                }
+            }
+        }
+    }
+
+    fn set_capacity(&self, disk: &Disk<Blkfront>, sectors: u64) {
+        if sectors != disk.capacity() {
+            dev_info!(self.dev.as_ref(), "Setting capacity to {sectors}\n");
+            disk.set_capacity(sectors);
+        }
     }
 
     /// The toolstack wants the disk back. It gets it once nobody has it open.
@@ -428,9 +600,6 @@ impl Frontend {
     /// The backend has gone, or cannot be trusted: whatever waits for it gets an error.
     fn hang_up(&self, life: &mut Life) {
         self.cut();
-        if let Life::Live { disk, .. } = life {
-            disk.mark_dead();
-        }
         self.end(life);
     }
 
@@ -438,7 +607,13 @@ impl Frontend {
     /// backend, unless the connection has been cut.
     fn end(&self, life: &mut Life) {
         self.ready.store(false, Release);
-        drop(core::mem::replace(life, Life::Over));
+        let old = core::mem::replace(life, Life::Over);
+        if let Life::Live { disk, .. } = &old {
+            if self.severed.load(Acquire) {
+                disk.mark_dead();
+            }
+        }
+        drop(old);
         self.cut();
         *self.queues.lock() = None;
     }

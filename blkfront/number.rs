@@ -91,14 +91,14 @@ impl DiskNumber {
         }
     }
 
-    /// IDE disks: 64 minors each, two on each of the first two controllers. An `xvd` disk has fewer
-    /// minors, so not every partition can be expressed.
+    /// IDE disks: 64 minors each, two on each of the first two controllers. A partition's number
+    /// stands for the whole disk, as it always has.
     fn ide(first: u32, minor: u32) -> Result<Self, NumberError> {
-        let (disk, partition) = (first + minor / 64, minor % 64);
-        if minor >= 2 * 64 || partition >= PARTS {
+        if minor >= 2 * 64 {
             return Err(NumberError::MinorOutOfRange);
         }
-        Self::new(disk, disk * PARTS + partition, PARTS)
+        let disk = first + minor / 64;
+        Self::new(disk, disk * PARTS, PARTS)
     }
 
     fn new(index: u32, first_minor: u32, parts: u32) -> Result<Self, NumberError> {
@@ -235,10 +235,10 @@ mod tests {
     #[test]
     fn hd_numbers() {
         assert!(is(3 << 8, "xvda", 0, 16));
-        assert!(is(3 << 8 | 1, "xvda1", 1, 1));
+        assert!(is(3 << 8 | 1, "xvda", 0, 16));
         assert!(is(3 << 8 | 64, "xvdb", 16, 16));
         assert!(is(22 << 8, "xvdc", 32, 16));
-        assert!(is(22 << 8 | 64 | 15, "xvdd15", 63, 1));
+        assert!(is(22 << 8 | 64 | 15, "xvdd", 48, 16));
         // The usual ones, as numbers.
         assert!(is(768, "xvda", 0, 16));
         assert!(is(832, "xvdb", 16, 16));
@@ -247,19 +247,11 @@ mod tests {
     }
 
     #[test]
-    fn hd_partitions_that_no_xvd_disk_has() {
-        assert_eq!(
-            DiskNumber::decode(3 << 8 | 16),
-            Err(NumberError::MinorOutOfRange)
-        );
-        assert_eq!(
-            DiskNumber::decode(3 << 8 | 63),
-            Err(NumberError::MinorOutOfRange)
-        );
-        assert_eq!(
-            DiskNumber::decode(22 << 8 | 64 | 16),
-            Err(NumberError::MinorOutOfRange)
-        );
+    fn hd_partitions_stand_for_the_disk() {
+        for partition in [1, 15, 16, 63] {
+            assert!(is(3 << 8 | partition, "xvda", 0, 16));
+            assert!(is(22 << 8 | 64 | partition, "xvdd", 48, 16));
+        }
     }
 
     #[test]
