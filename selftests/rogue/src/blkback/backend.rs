@@ -70,6 +70,8 @@ pub struct Backend {
     front: State,
     /// When it was read.
     looked: Option<Instant>,
+    /// Since when we wait for the frontend to connect.
+    waiting: Instant,
     queues: Vec<JoinHandle<Queue>>,
     /// Rings that were stopped but are still mapped, for attacks that keep them.
     remains: Vec<Queue>,
@@ -104,6 +106,7 @@ pub fn run(options: Options) -> io::Result<Outcome> {
         state: State::Initialising,
         front: State::Initialising,
         looked: None,
+        waiting: Instant::now(),
         queues: Vec::new(),
         remains: Vec::new(),
         served: false,
@@ -127,6 +130,7 @@ impl Backend {
         let front = [("virtual-device", vdev.as_str()), ("device-type", "disk")];
         self.device.create(&mut self.xs, &front)?;
         report!("created {}", self.device.path(End::Back));
+        self.note_keys();
 
         let mut flow = self.missteps(Step::Created)?;
         if flow == Flow::Continue && self.state == State::Initialising {
@@ -155,6 +159,7 @@ impl Backend {
 
     /// Offers the limits that the frontend has to know first, and goes to InitWait.
     fn wait_for_front(&mut self) -> io::Result<Flow> {
+        self.waiting = Instant::now();
         self.offer_limits()?;
         self.switch(State::InitWait)?;
         self.missteps(Step::InitWait)
@@ -198,9 +203,7 @@ impl Backend {
             keys.push(("discard-alignment", "0".into()));
             keys.push(("discard-secure", "0".into()));
         }
-        self.device.offer(&mut self.xs, &keys)?;
-        self.note_keys();
-        Ok(())
+        self.device.offer(&mut self.xs, &keys)
     }
 
     fn switch(&mut self, state: State) -> io::Result<()> {
@@ -221,7 +224,8 @@ impl Backend {
             if sys::stop_requested() || lifetime_over || self.is_time_to_vanish() {
                 return Ok(Flow::Detach);
             }
-            if self.state < State::Connected && start.elapsed() > self.options().timeout {
+            let waited = self.waiting.elapsed();
+            if self.state < State::Connected && waited > self.options().timeout {
                 report!("timeout connect frontend={}", self.front.number());
                 return Ok(Flow::Continue);
             }

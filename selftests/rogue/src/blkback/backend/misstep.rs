@@ -112,7 +112,7 @@ impl Backend {
         attacks.contains(Attack::KeepGrants) || attacks.contains(Attack::LateUnmap)
     }
 
-    /// Notes the attacks that consist of keys, once these were written.
+    /// Notes the attacks that consist of keys, which are written with the directories.
     pub(super) fn note_keys(&self) {
         for attack in self.options().attacks.iter() {
             if matches!(attack.when(), When::Keys(_)) {

@@ -90,7 +90,9 @@ impl Queue {
         for response in &answer.responses {
             self.ring.put(&response.words());
         }
-        if self.ring.publish() || !answer.fired.is_empty() {
+        // What the frontend asks for cannot be told any more once it was scribbled over.
+        let always = !answer.fired.is_empty() || self.shared.wants(Attack::ScribbleFront);
+        if self.ring.publish() || always {
             self.notify();
         }
         if self.shared.wants(Attack::DoubleFetch) {
