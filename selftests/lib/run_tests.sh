@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # Runs test scripts in dom0, one after the other, for `xenvm check`. Each argument is
-# NAME|SCRIPT|DRIVER|SECONDS. Lines that begin with @ tell the host where a test starts and ends.
+# NAME|SCRIPT|DRIVER|SECONDS. Lines that begin with @ tell the host where a test starts and ends, and
+# how long it may take on this machine at this time.
 
 # shellcheck source=selftests/lib/xen.sh
 . "$XENVM_LIB/xen.sh"
@@ -22,7 +23,9 @@ clean_up() {
 
 for test; do
 	IFS='|' read -r name script driver limit <<<"$test"
-	echo "@begin $name"
+	measure_slowness
+	limit=$(stretch "$limit")
+	echo "@begin $limit $name"
 	# The script runs in a process group of its own, so that nothing of it is left behind.
 	# shellcheck disable=SC2016 # expanded by the inner shell
 	XENVM_FRONT_BLKFRONT=$driver setsid timeout --foreground -k 5 "$limit" bash -c \

@@ -6,9 +6,26 @@
 XENVM_GUESTS=/run/guests
 XENVM_QUICK=${XENVM_QUICK:-30}
 
+# Every time limit here is meant for a machine that has nothing else to do. It is stretched by
+# $XENVM_SLOW, in percent, which was measured when dom0 came up, and before each test.
+stretch() {
+	echo $(($1 * ${XENVM_SLOW:-100} / 100))
+}
+
+# measure_slowness: raises XENVM_SLOW if starting 20 programs takes longer than on a quiet machine.
+measure_slowness() {
+	local begun=${EPOCHREALTIME/./} quiet=600000 slow
+	for _ in {1..20}; do
+		/bin/true
+	done
+	slow=$(((${EPOCHREALTIME/./} - begun) * 100 / quiet))
+	[ $slow -lt 1000 ] || slow=1000
+	[ $slow -lt "${XENVM_SLOW:-100}" ] || export XENVM_SLOW=$slow
+}
+
 # wait_for SECONDS COMMAND...: runs the command until it succeeds; 1 when the time is up.
 wait_for() {
-	local end=$((SECONDS + $1))
+	local end=$((SECONDS + $(stretch "$1")))
 	shift
 	until "$@" >/dev/null 2>&1; do
 		[ $SECONDS -lt $end ] || return 1
@@ -18,6 +35,11 @@ wait_for() {
 
 complain() {
 	echo "# $*" >&2
+}
+
+# xl_error: picks from what xl printed the line that tells most: its first error.
+xl_error() {
+	awk '!/^Parsing/ { last = $0 } /error|[Ff]ail|timed out/ { print; found = 1; exit } END { if (!found) print last }'
 }
 
 # --- guests ---------------------------------------------------------------------------------
@@ -124,7 +146,7 @@ guest_create() {
 		echo "$lines"
 	} >"$folder/config"
 	if ! xl create "$folder/config" >"$folder/create.log" 2>&1; then
-		complain "xl create of guest $name failed: $(grep -v '^Parsing' "$folder/create.log" | tail -n 1)"
+		complain "xl create of guest $name failed: $(xl_error <"$folder/create.log")"
 		return 1
 	fi
 	xl domid "$name" >"$folder/domid"
@@ -135,10 +157,14 @@ guest_create() {
 	echo "$options" >"$folder/options"
 }
 
-# Remembers how long a guest's console is, so that older lines of it are not looked at.
+# Remembers how long a guest's console is, so that older lines of it are not looked at. What a guest
+# says after it has migrated is in a file of its own.
 guest_mark_console() {
-	stat -c %s "/var/log/xen/console/guest-$1.log" >"$XENVM_GUESTS/$1/console" 2>/dev/null ||
-		echo 0 >"$XENVM_GUESTS/$1/console"
+	local part size
+	for part in '' --incoming; do
+		size=$(stat -c %s "/var/log/xen/console/guest-$1$part.log" 2>/dev/null)
+		echo "${size:-0}" >"$XENVM_GUESTS/$1/console$part"
+	done
 }
 
 # guest_reuse NAME OPTIONS: whether a guest made with the same options can serve again.
@@ -152,11 +178,10 @@ guest_reuse() {
 # A guest with which that does not work is destroyed.
 guest_reset_all() {
 	local folder name vdev
-	for folder in "$XENVM_GUESTS"/*/; do
-		[ -e "$folder/options" ] || continue
-		name=$(basename "$folder")
+	for name in $(xl list | awk 'NR > 1 && $2 > 0 { print $1 }'); do
+		folder=$XENVM_GUESTS/$name
 		# What was given at its start would be missing afterwards.
-		if grep -q -e disk= -e vif= -e root= "$folder/options" ||
+		if ! [ -e "$folder/options" ] || grep -q -e disk= -e vif= -e root= "$folder/options" ||
 			! guest_run "$name" 30 "pkill -KILL fio; umount -a -t ext4,xfs,vfat,btrfs; swapoff -a; true"; then
 			guest_destroy "$name"
 			continue
@@ -179,9 +204,7 @@ guest_ready_or_dead() {
 
 # guest_destroy NAME: ends a guest at once.
 guest_destroy() {
-	if [ -n "$(guest_id "$1")" ]; then
-		xl destroy "$(guest_id "$1")" >/dev/null 2>&1
-	fi
+	xl destroy "$1" >/dev/null 2>&1
 	rm -rf "${XENVM_GUESTS:?}/$1"
 }
 
@@ -194,9 +217,83 @@ guest_destroy_all() {
 	rm -rf "${XENVM_GUESTS:?}"/*/
 }
 
+# A guest that is saved or migrates becomes a new domain. Commands go on running in it, and guest_wait
+# takes their handles as before. The device's folders in xenstore and the domain's number change.
+
+# guest_depart NAME: sees to it that the agent has taken over all commands, which the new domain's
+# xenstore will not have.
+guest_depart() {
+	# shellcheck disable=SC2016 # expanded in the guest
+	guest_run "$1" '# ram-root
+for folder in /run/agent/*/; do
+	while [ -d "$folder" ] && ! [ -e "$folder/command" ]; do sleep 0.1; done
+done' && touch "$XENVM_GUESTS/$1/moving"
+}
+
+# guest_arrive NAME: waits until the agent answers in the new domain.
+guest_arrive() {
+	xl domid "$1" >"$XENVM_GUESTS/$1/domid"
+	rm -f "$XENVM_GUESTS/$1/moving" "$XENVM_GUESTS/$1/options"
+	if ! wait_for 60 guest_ready_or_dead "$1" || ! guest_alive "$1"; then
+		complain "guest $1 does not answer in its new domain; its console ends with: $(guest_console "$1" | tail -n 1)"
+		return 1
+	fi
+}
+
+# guest_xl NAME COMMAND...: runs xl for a guest that is moving; says what is wrong when it fails.
+guest_xl() {
+	local name=$1 log=$XENVM_GUESTS/$1/$2.log
+	shift
+	if ! xl "$@" >"$log" 2>&1; then
+		complain "xl $1 of guest $name failed: $(xl_error <"$log")"
+		return 1
+	fi
+}
+
+# guest_save NAME FILE: writes a guest's state to a file and ends its domain.
+guest_save() {
+	guest_depart "$1" || return
+	if ! guest_xl "$1" save "$1" "$2"; then
+		rm -f "$XENVM_GUESTS/$1/moving"
+		return 1
+	fi
+}
+
+# guest_restore NAME FILE: goes on with a guest from where guest_save left it.
+guest_restore() {
+	if ! guest_xl "$1" restore "$2"; then
+		rm -f "$XENVM_GUESTS/$1/moving"
+		return 1
+	fi
+	guest_arrive "$1"
+}
+
+# guest_migrate NAME: migrates a running guest from this host to this host. Debian's Xen cannot follow
+# which memory a PV guest writes to, so one of those is saved and restored instead.
+guest_migrate() {
+	local file=/var/lib/xen/$1.save
+	if grep -q "^type = 'pv'" "$XENVM_GUESTS/$1/config"; then
+		guest_save "$1" "$file" && guest_restore "$1" "$file"
+		set -- $?
+		rm -f "$file"
+		return "$1"
+	fi
+	guest_depart "$1" || return
+	# With an empty -s, the last word is the command that receives the guest.
+	if ! guest_xl "$1" migrate -s '' "$1" 'xl migrate-receive'; then
+		rm -f "$XENVM_GUESTS/$1/moving"
+		return 1
+	fi
+	guest_arrive "$1"
+}
+
 # guest_console NAME: prints the guest's console since guest_create.
 guest_console() {
-	tail -c "+$(($(<"$XENVM_GUESTS/$1/console") + 1))" "/var/log/xen/console/guest-$1.log" 2>/dev/null
+	local part
+	for part in '' --incoming; do
+		tail -c "+$(($(<"$XENVM_GUESTS/$1/console$part") + 1))" \
+			"/var/log/xen/console/guest-$1$part.log" 2>/dev/null
+	done
 }
 
 guest_console_has() {
@@ -206,6 +303,18 @@ guest_console_has() {
 # guest_wait_console NAME REGEX SECONDS
 guest_wait_console() {
 	wait_for "$3" guest_console_has "$1" "$2"
+}
+
+guest_moving() {
+	[ -e "$XENVM_GUESTS/$1/moving" ]
+}
+
+guest_moving_or_alive() {
+	guest_moving "$1" || guest_alive "$1"
+}
+
+guest_still() {
+	! guest_moving "$1"
 }
 
 # guest_start NAME [SECONDS] COMMAND...: starts a command in the guest and prints a handle of it.
@@ -220,6 +329,8 @@ guest_start() {
 		shift
 		;;
 	esac
+	limit=$(stretch "$limit")
+	wait_for 120 guest_still "$name"
 	home=$(guest_home "$name")
 	exec {lock}<"$XENVM_GUESTS/$name/number" || return 1
 	flock "$lock"
@@ -241,33 +352,56 @@ guest_start() {
 # guest_wait HANDLE [SECONDS]: waits for a command, prints its output, returns its exit status.
 # 124: it took longer than it may, or the guest does not answer.
 guest_wait() {
-	local name number limit home status pieces index nodes=() path watch
+	local name number limit end home path watch watcher news status='' pieces index nodes answer
 	IFS=: read -r name number limit <<<"$1"
-	limit=${2:-$((limit + 15))}
-	home=$(guest_home "$name")
-	path=$home/data/out/$number/status
-	exec {watch}< <(exec timeout "$limit" xenstore-watch "$path")
-	local watcher=$!
-	while read -r -u "$watch" _; do
-		status=$(xenstore-read "$path" 2>/dev/null) && break
-	done
-	kill $watcher 2>/dev/null
-	exec {watch}<&-
-	if [ -z "$status" ]; then
-		if guest_alive "$name"; then
-			complain "guest $name: no answer within $limit seconds"
-		else
-			complain "guest $name is dead"
-		fi
-		return 124
+	if [ -n "$2" ]; then
+		limit=$(stretch "$2")
+	else
+		limit=$((limit + $(stretch 15)))
 	fi
-	read -r status pieces <<<"$status"
-	for ((index = 0; index < pieces; index++)); do
-		nodes+=("$home/data/out/$number/$index")
+	end=$((SECONDS + limit))
+	while [ $SECONDS -lt $end ]; do
+		if guest_moving "$name"; then
+			sleep 0.2
+			continue
+		fi
+		home=$(guest_home "$name")
+		path=$home/data/out/$number/status
+		exec {watch}< <(exec timeout $((end - SECONDS)) xenstore-watch "$path")
+		watcher=$!
+		news=0
+		status=''
+		# The first piece of news is that the watch is set.
+		while read -r -u "$watch" _; do
+			status=$(xenstore-read "$path" 2>/dev/null) && break
+			news=$((news + 1))
+			[ $news = 1 ] || xenstore-exists "$home" || break
+		done
+		kill $watcher 2>/dev/null
+		exec {watch}<&-
+		if [ -z "$status" ]; then
+			if [ "$home" = "$(guest_home "$name")" ] && ! guest_moving_or_alive "$name"; then
+				complain "guest $name is dead"
+				return 124
+			fi
+			continue
+		fi
+		read -r status pieces <<<"$status"
+		nodes=()
+		for ((index = 0; index < pieces; index++)); do
+			nodes+=("$home/data/out/$number/$index")
+		done
+		# A guest that moved in the middle of an answer gives it again.
+		if [ "$pieces" != 0 ] && ! answer=$(xenstore-read "${nodes[@]}" 2>/dev/null); then
+			sleep 0.2
+			continue
+		fi
+		[ "$pieces" = 0 ] || tr -d '\n' <<<"$answer" | base64 -d | gzip -dc
+		xenstore-rm "$home/data/cmd/$number" "$home/data/out/$number" 2>/dev/null
+		return "$status"
 	done
-	[ "$pieces" = 0 ] || xenstore-read "${nodes[@]}" | tr -d '\n' | base64 -d | gzip -dc
-	xenstore-rm "$home/data/cmd/$number" "$home/data/out/$number" 2>/dev/null
-	return "$status"
+	complain "guest $name: no answer within $limit seconds"
+	return 124
 }
 
 # guest_run NAME [SECONDS] COMMAND...: runs a shell command in the guest.
@@ -410,7 +544,7 @@ disk_attach() {
 	local name=$1 spec=$2 vdev output
 	vdev=$(tr , '\n' <<<"$spec" | sed 's/^vdev=//' | grep -m 1 '^xvd')
 	if ! output=$(xl block-attach "$(guest_id "$name")" "$spec" 2>&1); then
-		complain "xl block-attach $name $spec failed: $(tail -n 1 <<<"$output")"
+		complain "xl block-attach $name $spec failed: $(xl_error <<<"$output")"
 		return 1
 	fi
 	[ "$3" = nowait ] || disk_wait "$name" "$vdev"
@@ -422,7 +556,7 @@ disk_wait() {
 		complain "guest $1: $2 is in state $(xs_state "$(frontend_path "$1" "$2")"), not connected"
 		return 1
 	fi
-	if ! guest_run "$1" "for i in {1..300}; do [ -b /dev/$2 ] && exit; sleep 0.1; done; exit 1"; then
+	if ! guest_run "$1" "for i in {1..$(stretch 300)}; do [ -b /dev/$2 ] && exit; sleep 0.1; done; exit 1"; then
 		complain "guest $1: there is no /dev/$2"
 		return 1
 	fi
@@ -433,7 +567,7 @@ disk_detach() {
 	local name=$1 vdev=$2 frontend output
 	frontend=$(frontend_path "$name" "$vdev")
 	if ! output=$(xl block-detach "$(guest_id "$name")" "$(vdev_number "$vdev")" ${3:+--force} 2>&1); then
-		complain "xl block-detach $name $vdev failed: $(tail -n 1 <<<"$output")"
+		complain "xl block-detach $name $vdev failed: $(xl_error <<<"$output")"
 		return 1
 	fi
 	if ! wait_for "$XENVM_QUICK" xs_state_is "$frontend" gone; then

@@ -119,6 +119,7 @@ class Boot:
         self.current = None
         self.seen = 0
         self.done = []
+        self.slow = 1.0
         self.machine = None
 
     def finish(self, status, why=""):
@@ -138,7 +139,8 @@ class Boot:
         elif status == 124:
             why = f"it took more than {test.limit} s; {hint}"
         elif status not in (0, 4) and not why:
-            why = "; ".join(failures) or f"exit status {status}"
+            bail = [line for line in test.lines if line.startswith("Bail out!")]
+            why = "; ".join(failures + bail) or f"exit status {status}"
         if status == 4:
             why = next((line.partition("SKIP")[2].strip() for line in test.lines
                         if "# SKIP" in line), "")
@@ -153,13 +155,16 @@ class Boot:
         """Follows dom0's report; returns the new deadline when a test begins."""
         word, _, rest = line.partition(" ")
         if word == "@begin":
-            self.current = self.tests[rest]
+            limit, _, name = rest.partition(" ")
+            self.current = self.tests[name]
+            self.slow = max(self.slow, int(limit) / self.current.limit)
+            self.current.limit = int(limit)
             self.current.begun = time.monotonic()
             self.machine.consoles.hint = None
-            return self.current.begun + self.current.limit + CLEAN_UP
+            return self.current.begun + self.current.limit + CLEAN_UP * self.slow
         if word == "@end" and self.current:
             self.finish(int(rest.rpartition(" ")[2]))
-            return time.monotonic() + CLEAN_UP
+            return time.monotonic() + CLEAN_UP * self.slow
         if self.current:
             self.current.lines.append(line)
         return None
