@@ -23,7 +23,7 @@ def sync(target):
                 "*.ko", "*.mod", "*.mod.c", ".*.cmd", "*.rmeta", "/Module.symvers",
                 "/modules.order"]
     process.run(process.isolated(
-        ["rsync", "-a", "--checksum", *(f"--exclude={item}" for item in excludes),
+        ["rsync", "-a", "--no-times", "--checksum", *(f"--exclude={item}" for item in excludes),
          "/srv/project/", "/srv/target/"],
         root=buildroot.build_root(),
         binds=[(cache.PROJECT, "/srv/project"), (target, "/srv/target")]),
