@@ -10,7 +10,7 @@ cd "$(dirname -- "$0")/.." || exit 1
 # Longer files are worth splitting.
 LINES=600
 # These have no room for a licence, or are verbatim copies of the kernel's.
-NO_SPDX='COPYING|LICENSES/.*|\.rustfmt\.toml|\.clang-format|.*/Cargo\.lock'
+NO_SPDX='COPYING|README\.md|Documentation/ABI/.*|LICENSES/.*|\.rustfmt\.toml|\.clang-format|.*/Cargo\.lock'
 
 count=0
 failed=0
