@@ -10,6 +10,7 @@ use crate::blkback::attack::{Attack, Step, When};
 use crate::report;
 use crate::rng::Rng;
 use crate::xenbus::{End, State};
+use crate::xenstore::Tx;
 
 /// States that are written at random; those of the bus are written most.
 const RANDOM_STATES: [&str; 14] = [
@@ -31,6 +32,9 @@ const RANDOM_STATES: [&str; 14] = [
 
 /// How many of them.
 const RANDOM_COUNT: usize = 50;
+
+/// How often the same state is written.
+const STORM: usize = 1000;
 
 impl Backend {
     /// Carries out the attacks that are due at `step`.
@@ -75,11 +79,7 @@ impl Backend {
                 self.random_states()?;
                 return Ok(Flow::Detach);
             }
-            Attack::StateStorm => {
-                for _ in 0..1000 {
-                    self.device.set_back_state(&mut self.xs, State::Connected)?;
-                }
-            }
+            Attack::StateStorm => self.state_storm()?,
             Attack::Vanish => self.vanish(attack),
             Attack::RemoveBackendDir => self.device.remove(&mut self.xs, End::Back)?,
             Attack::RemoveFrontendDir => self.device.remove(&mut self.xs, End::Front)?,
@@ -137,6 +137,13 @@ impl Backend {
             self.vanish(Attack::HangVanish);
         }
         false
+    }
+
+    fn state_storm(&mut self) -> io::Result<()> {
+        let path = self.device.key(End::Back, "state");
+        let state = State::Connected.number().to_string();
+        // One write each, so that they follow each other as fast as the store can take them.
+        (0..STORM).try_for_each(|_| self.xs.write(Tx::NONE, &path, &state))
     }
 
     fn random_states(&mut self) -> io::Result<()> {
