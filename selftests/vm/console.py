@@ -8,6 +8,9 @@ TROUBLE = re.compile(
     r"BUG:|WARNING:|\bOops\b|[Kk]ernel panic|general protection|KASAN|KCSAN|UBSAN|"
     r"possible recursive locking|possible circular locking|inconsistent lock state|"
     r"suspicious RCU|rust_kernel: panicked|FATAL TRAP|Xen BUG|Assertion .* failed")
+# The emulator's, not ours: its clock stands still while the host does something else, and then jumps,
+# which the timers of the kernel do not believe.
+EMULATION = re.compile(r"WARNING: kernel/time/")
 # A run that hung is explained by the last of these.
 HINT = re.compile(
     TROUBLE.pattern + r"|Call Trace|blocked for more than|soft lockup|rcu.*stall|Out of memory|"
@@ -74,7 +77,8 @@ class Consoles:
                     self.fatal = True
                 if HINT.search(line):
                     self.hint = (name, line)
-                if TROUBLE.search(line) and not any(p.search(line) for p in self.allowed):
+                if TROUBLE.search(line) and not EMULATION.search(line) and \
+                        not any(p.search(line) for p in self.allowed):
                     found.append((name, line))
         self.troubles += found
         return found
