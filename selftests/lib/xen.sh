@@ -568,7 +568,7 @@ disk_wait() {
 disk_detach() {
 	local name=$1 vdev=$2 frontend output
 	frontend=$(frontend_path "$name" "$vdev")
-	if ! output=$(xl block-detach "$(guest_id "$name")" "$(vdev_number "$vdev")" ${3:+--force} 2>&1); then
+	if ! output=$(xl block-detach ${3:+--force} "$(guest_id "$name")" "$(vdev_number "$vdev")" 2>&1); then
 		complain "xl block-detach $name $vdev failed: $(xl_error <<<"$output")"
 		return 1
 	fi
