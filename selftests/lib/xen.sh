@@ -139,7 +139,7 @@ guest_create() {
 		echo "on_poweroff = 'destroy'"
 		echo "on_reboot = 'destroy'"
 		echo "on_crash = 'destroy'"
-		[ "$type" = hvm ] || echo "tsc_mode = 'native'"
+		echo "tsc_mode = 'native'"
 		if [ "$type" = hvm ]; then
 			echo "device_model_override = '/usr/libexec/xen-qemu-system-i386'"
 			echo "nographic = 1"
