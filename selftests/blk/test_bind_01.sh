@@ -1,0 +1,24 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# A device can be taken from its driver through sysfs in the middle of its work, and given back.
+# drivers: rust c
+# allow-console: I/O error
+# timeout: 400
+
+# shellcheck source=selftests/blk/common.sh
+. ./common.sh
+ktap_set_plan 7
+share_guest
+attach_new g xvdb 32
+device=vbd-$(vdev_number xvdb)
+load=$(fio_start g xvdb 60)
+wait_for_load g xvdb || ktap_exit_fail_msg "no load"
+ktap_test "it is taken away" guest_run g 50 "echo $device >/sys/bus/xen/drivers/vbd/unbind"
+ktap_test "the load ends with an error" ends_with_error "$load" 20
+ktap_test "nobody is stuck" nobody_stuck g
+ktap_test "there is no disk" has_no_node g xvdb
+guest_run g 50 "echo $device >/sys/bus/xen/drivers/vbd/bind" >/dev/null
+ktap_test "it is given back" guest_run g "[ -e /sys/bus/xen/drivers/vbd/$device ]"
+ktap_test "it can be detached" disk_detach g xvdb
+ktap_test "and attached, and works" attach_works g xvdb
+ktap_finished

@@ -1,0 +1,13 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# Backends that lie on the ring lose their disk, or are put up with; the guest lives.
+# drivers: rust
+# timeout: 900
+# allow-console: WARNING: g\.e\. 0x[0-9a-f]+ still in use
+
+# shellcheck source=selftests/blk/common.sh
+. ./common.sh
+# shellcheck source=selftests/blk/rogue.sh
+. ./rogue.sh
+rogue_campaign ring
+ktap_finished

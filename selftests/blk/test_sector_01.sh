@@ -1,0 +1,45 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# A disk's sectors have the size that they have in dom0: 512 bytes, 4096 bytes, and 512 bytes that
+# are emulated on 4096. Nothing smaller than a sector is written.
+# drivers: rust c
+# timeout: 400
+
+# shellcheck source=selftests/blk/common.sh
+. ./common.sh
+ktap_set_plan 7
+share_guest
+
+sizes() {
+	guest_run g "blockdev --getss --getpbsz --getiomin /dev/xvdb | paste -sd ' '"
+}
+
+write_of() {
+	guest_run g "dd if=/dev/urandom of=/dev/xvdb bs=$1 count=1 seek=3 oflag=direct 2>&1" >/dev/null
+}
+
+attach_new g xvdb 16 512
+ktap_equal "512: the guest's sizes" "512 512 512" "$(sizes)"
+ktap_test "512: one sector is written" write_of 512
+disk_detach g xvdb
+
+attach_new g xvdb 16 4096
+ktap_equal "4096: the guest's sizes" "4096 4096 4096" "$(sizes)"
+ktap_test "4096: blocks are as written" disk_works g xvdb
+before=$(sum_dom0 "$disk")
+write_of 512
+ktap_equal "4096: a write of 512 bytes is refused" "1 $before" "$? $(sum_dom0 "$disk")"
+disk_detach g xvdb
+
+# scsi_debug is a disk in memory, too, whose physical sectors can be larger.
+modprobe scsi_debug dev_size_mb=16 sector_size=512 physblk_exp=3 ||
+	ktap_exit_fail_msg "scsi_debug does not load"
+wait_for 10 compgen -G "/sys/bus/pseudo/drivers/scsi_debug/adapter*/host*/target*/*/block/*"
+emulated=(/sys/bus/pseudo/drivers/scsi_debug/adapter*/host*/target*/*/block/*)
+wait_for 10 test -b "/dev/${emulated##*/}"
+disk_attach g "phy:/dev/${emulated##*/},xvdb,w"
+ktap_equal "512 on 4096: the guest's sizes" "512 4096 4096" "$(sizes)"
+ktap_test "512 on 4096: one sector is written" write_of 512
+disk_detach g xvdb
+wait_for 10 rmmod scsi_debug
+ktap_finished
