@@ -73,6 +73,9 @@ use xen::{
 /// How long a device that is to go waits for the requests in flight, in milliseconds.
 const PATIENCE: u32 = 30_000;
 
+/// How often a connected backend is told that what it says makes no sense.
+const MOST_COMPLAINTS: u32 = 10;
+
 /// Why a device cannot be used.
 pub(crate) enum Failure {
     /// A key in xenstore is missing or makes no sense.
@@ -156,8 +159,8 @@ enum Life {
         offer: Offer,
         /// The toolstack has been told that the disk is in use.
         refused: bool,
-        /// It has been told that the size makes no sense.
-        complained: bool,
+        /// How often it has been told that the size makes no sense.
+        complaints: u32,
     },
     /// Nothing any more.
     Over,
@@ -509,7 +512,7 @@ impl Frontend {
                     disk,
                     offer,
                     refused: false,
-                    complained: false,
+                    complaints: 0,
                 };
                 self.ready.store(true, Release);
             }
@@ -548,7 +551,7 @@ impl Frontend {
             disk,
             offer,
             refused,
-            complained,
+            complaints,
         } = life
         else {
             return;
@@ -562,16 +565,14 @@ impl Frontend {
             }
         }
         match disk::read_sectors(otherend) {
-            Ok(sectors) => {
-                *complained = false;
-                self.set_capacity(disk, sectors);
+            Ok(sectors) => self.set_capacity(disk, sectors),
+            // The disk is as good as it was. The backend can do this as often as it likes, but not
+            // fill the log by it.
+            Err(failure) if *complaints < MOST_COMPLAINTS => {
+                *complaints += 1;
+                self.dev.error(failure.errno(), fmt!("{failure}"));
             }
-            // The disk is as good as it was. The backend can do this as often as it likes.
-            Err(failure) => {
-                if !core::mem::replace(complained, true) {
-                    self.dev.error(failure.errno(), fmt!("{failure}"));
-                }
-            }
+            Err(_) => {}
         }
     }
 
