@@ -27,9 +27,13 @@ rustdoc: modules
 	scripts/rustdoc.sh
 
 # Tests; what they need is fetched and kept outside of this tree.
-.PHONY: check demo shell stress-cpu
+.PHONY: check check-all demo shell stress-cpu
 check demo shell stress-cpu:
 	$(xenvm) $@ $(ARGS)
+
+# With the C driver as control, and the slow tests.
+check-all:
+	$(xenvm) check --all $(ARGS)
 
 .PHONY: host-check
 host-check:
@@ -55,7 +59,8 @@ help:
 	@echo '  Every other target is handed to the kernel.'
 	@echo
 	@echo 'Testing, with ARGS=<more arguments>:'
-	@echo '  check            - all tests, on Xen in an emulated machine'
+	@echo '  check            - the tests, on Xen in an emulated machine'
+	@echo '  check-all        - those of the C driver as control and the slow ones, too'
 	@echo '  host-check       - the unit tests, without any kernel'
 	@echo '  kunit            - the unit tests, in a debug kernel'
 	@echo '  demo             - show the drivers at work'

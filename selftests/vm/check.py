@@ -28,6 +28,8 @@ class Test:
         self.driver = driver or "default"
         self.name = f"{script.parent.name}/{script.stem}" + (f" ({driver})" if driver else "")
         self.limit = int(header.get("timeout", DEFAULT_LIMIT))
+        # The long tier is too slow for every run: the control with the C driver, and what asks for it.
+        self.long = driver == "c" or header.get("tier") == "long"
         self.allowed = [re.compile(pattern) for pattern in header.get("allow-console", [])]
         self.lines = []
         self.begun = 0.0
@@ -45,7 +47,7 @@ def header_of(script):
     for line in script.read_text().splitlines():
         if not line.startswith("#"):
             break
-        match = re.match(r"# (drivers|timeout|allow-console): *(.*)", line)
+        match = re.match(r"# (drivers|timeout|allow-console|tier): *(.*)", line)
         if match and match.group(1) == "allow-console":
             header.setdefault("allow-console", []).append(match.group(2))
         elif match:
@@ -211,6 +213,8 @@ def check(arguments):
         if not tiers and not tests:
             raise Failure(f"no test has {' or '.join(arguments.only)} in its name; "
                           "`xenvm check --list` names them all")
+    elif not arguments.all:
+        tests = [test for test in tests if not test.long or arguments.list]
     if arguments.list:
         print("\n".join([*tiers, *(test.name for test in tests)]))
         return 0

@@ -189,6 +189,8 @@ def parser():
     command = add(check.check, "run all tests")
     add_run_options(command, None)
     command.add_argument("--only", nargs="+", metavar="NAME", help="only tests whose name has this")
+    command.add_argument("--all", action="store_true",
+                         help="the long tier, too: the control with the C driver, and slow tests")
     command.add_argument("--list", action="store_true", help="only name the tests")
     command = add(demo, "the same work on the Rust and on the C driver, in one table")
     add_run_options(command, 600)
