@@ -152,12 +152,6 @@ error_says() {
 	error_node "$1" "$2" | grep -qE -- "$3"
 }
 
-# detach_by_force NAME VDEV: has the toolstack take a disk away without asking the guest.
-detach_by_force() {
-	# The option is only taken for one in front.
-	xl block-detach --force "$(guest_id "$1")" "$(vdev_number "$2")"
-}
-
 # forget_device NAME VDEV: removes what xenstore has of a device, when the toolstack cannot.
 forget_device() {
 	local id number

@@ -16,7 +16,7 @@ hasty() {
 	for round in 1 2 3 4 5 6 7 8 9 10; do
 		disk_attach g "phy:$disk,xvdb,w" nowait || return
 		if [ $((round % 3)) = 0 ]; then
-			detach_by_force g xvdb && wait_for 10 no_trace g xvdb || return
+			disk_detach g xvdb force || return
 		else
 			disk_detach g xvdb || return
 		fi

@@ -13,7 +13,7 @@ share_guest
 attach_new g xvdb 32
 load=$(fio_start g xvdb 60)
 wait_for_load g xvdb || ktap_exit_fail_msg "no load"
-detach_by_force g xvdb
+disk_detach g xvdb force
 why="its removal waits for answers that nobody will give"
 beyond_c "$why" "what is in flight ends with an error" ends_with_error "$load" 10
 beyond_c "$why" "nobody is stuck" nobody_stuck g

@@ -20,19 +20,23 @@ cases=("info=0|write through 0 0 0 512 512"
 	"info=0 sector-size=4096|write through 0 0 0 4096 4096"
 	"info=0 physical-sector-size=4096|write through 0 0 0 512 4096"
 	"info=0 sector-size=1024 physical-sector-size=2048|write through 0 0 0 1024 2048")
-ktap_set_plan ${#cases[@]}
+vdevs=(xvda xvdb xvdc xvdd xvde xvdf xvdg xvdh xvdi xvdj xvdk)
+ktap_set_plan $((${#cases[@]} + 1))
 share_guest
-for case in "${cases[@]}"; do
-	keys=${case%|*}
-	hand_make g xvdd
-	hand_state g xvdd 2
-	front_reaches g xvdd 3
+for index in "${!cases[@]}"; do
+	hand_make g "${vdevs[index]}"
 	# shellcheck disable=SC2086 # several words
-	hand_state g xvdd 4 sectors=0 sector-size=512 $keys
-	front_reaches g xvdd 4
-	wait_for 10 has_node g xvdd
-	ktap_equal "$keys" "${case#*|}" "$(block_keys g xvdd queue/write_cache queue/fua ro removable \
-		queue/logical_block_size queue/physical_block_size)"
-	hand_remove g xvdd
+	hand_connect g "${vdevs[index]}" sectors=0 sector-size=512 ${cases[index]%|*}
 done
+for vdev in "${vdevs[@]}"; do
+	front_reaches g "$vdev" 4
+done
+mapfile -t seen < <(guest_run g "for d in ${vdevs[*]}; do
+		cd /sys/block/\$d/queue
+		echo \$(cat write_cache fua ../ro ../removable logical_block_size physical_block_size)
+	done")
+for index in "${!cases[@]}"; do
+	ktap_equal "${cases[index]%|*}" "${cases[index]#*|}" "${seen[index]}"
+done
+ktap_test "all are removed" hand_remove g "${vdevs[@]}"
 ktap_finished
