@@ -543,12 +543,14 @@ xs_state_is() {
 
 # disk_attach NAME SPEC [nowait]: attaches a disk (`phy:/dev/x,xvdb,w`), waits until it is up.
 disk_attach() {
-	local name=$1 spec=$2 vdev output
+	local name=$1 spec=$2 vdev output tries=2
 	vdev=$(tr , '\n' <<<"$spec" | sed 's/^vdev=//' | grep -m 1 '^xvd')
-	if ! output=$(xl block-attach "$(guest_id "$name")" "$spec" 2>&1); then
+	until output=$(xl block-attach "$(guest_id "$name")" "$spec" 2>&1); do
 		complain "xl block-attach $name $spec failed: $(xl_error <<<"$output")"
-		return 1
-	fi
+		# libxl gives a hotplug script ten seconds, which can be too few on an emulated machine and
+		# cannot be changed. It has undone everything then.
+		[[ $output == *"killing execution"*"because of timeout"* && $((tries--)) -gt 0 ]] || return 1
+	done
 	[ "$3" = nowait ] || disk_wait "$name" "$vdev"
 }
 
