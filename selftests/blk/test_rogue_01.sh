@@ -3,6 +3,7 @@
 # Backends that lie on the ring lose their disk, or are put up with; the guest lives.
 # drivers: rust
 # timeout: 900
+# tier: long
 # allow-console: WARNING: g\.e\. 0x[0-9a-f]+ still in use
 
 # shellcheck source=selftests/blk/common.sh

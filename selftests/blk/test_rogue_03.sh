@@ -3,6 +3,7 @@
 # Backends that offer what makes no sense.
 # drivers: rust
 # timeout: 900
+# tier: long
 # allow-console: WARNING: g\.e\. 0x[0-9a-f]+ still in use
 
 # shellcheck source=selftests/blk/common.sh
