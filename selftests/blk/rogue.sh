@@ -115,6 +115,7 @@ rogue_campaign() {
 		ktap_test "$attack: $expected" rogue_attack g "$attack" "$expected"
 	done
 	ktap_test "nobody in the guest is stuck" nobody_stuck g
+	# shellcheck disable=SC2034 # attach_works uses it
 	disk=$(make_disk 32)
 	ktap_test "a good backend works after all that" attach_works g xvdb
 }
