@@ -369,7 +369,7 @@ guest_wait() {
 		fi
 		home=$(guest_home "$name")
 		path=$home/data/out/$number/status
-		exec {watch}< <(exec timeout $((end - SECONDS)) xenstore-watch "$path")
+		exec {watch}< <(exec timeout $((end - SECONDS + 1)) xenstore-watch "$path")
 		watcher=$!
 		news=0
 		status=''

@@ -147,10 +147,14 @@ class Machine:
         return line
 
     def take_slot(self):
-        """Waits while as many machines run as this host has CPUs: more would only time out."""
+        """Waits while the host has no CPUs left for one more machine.
+
+        Emulated CPUs wait for each other: with half of what they need, they are slower many-fold.
+        """
+        number = max(1, (os.cpu_count() or 1) // self.options.cpus)
         waiting = False
         while not self.slot:
-            self.slot = cache.slot("machine", os.cpu_count() or 1)
+            self.slot = cache.slot("machine", number)
             if not self.slot:
                 if not waiting:
                     say("waiting for another emulated machine to end")
