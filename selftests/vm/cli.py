@@ -2,6 +2,7 @@
 """The command line of xenvm."""
 
 import argparse
+import os
 import shutil
 import signal
 import sys
@@ -70,6 +71,8 @@ def run_job(job, words, options, name=None, environment=None):
     if not job.exists():
         raise Failure(f"there is no job {job}")
     entry = "run" if job.is_dir() else job.name
+    if not os.access(job / "run" if job.is_dir() else job, os.X_OK):
+        raise Failure(f"{job} has no {entry} that may be executed")
     machine = Machine(name or job.stem, options)
     machine.prepare(job, [f"./{entry}", *words], environment)
 
