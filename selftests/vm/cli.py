@@ -112,6 +112,7 @@ def demo(arguments):
 def stress_cpu(arguments):
     """Boots again and again with a load that showed faults of emulated CPU models."""
     setup_quietly()
+    modules.build_programs()
     bad = []
     for boot in range(1, arguments.boots + 1):
         try:
