@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0
 """All tests: on the host, in a kernel with KUnit, and between domains on Xen."""
 
+import json
 import os
 import re
 import subprocess
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from . import cache, cli, modules, process
@@ -16,6 +19,8 @@ from .results import Totals, parse
 DEFAULT_LIMIT = 120
 # What bringing a test's guests and disks down may take, beyond the test's own limit.
 CLEAN_UP = 150
+# What a test is taken to last, in seconds, that has not run here yet.
+UNKNOWN = 60
 TIERS = {"host": "unit tests on the host", "kunit": "KUnit suites in a kernel"}
 NAMES = {0: "ok", 1: "FAIL", 4: "skip"}
 
@@ -70,15 +75,20 @@ class Report:
 
     def __init__(self):
         self.totals = Totals()
+        self.seconds = {}
+        self.lock = threading.Lock()
 
     def line(self, name, status, seconds, why="", lines=()):
         """Reports one test."""
         key = {0: "passed", 4: "skipped"}.get(status, "failed")
-        self.totals.add(Totals(**{key: 1}))
-        print(f"{NAMES.get(status, 'FAIL'):4} {name} ({seconds:.0f} s)" + (f": {why}" if why else ""))
-        for line in lines:
-            print(f"     | {line}")
-        sys.stdout.flush()
+        with self.lock:
+            self.seconds[name] = seconds
+            self.totals.add(Totals(**{key: 1}))
+            print(f"{NAMES.get(status, 'FAIL'):4} {name} ({seconds:.0f} s)"
+                  + (f": {why}" if why else ""))
+            for line in lines:
+                print(f"     | {line}")
+            sys.stdout.flush()
 
 
 def run_tier(name, report):
@@ -114,10 +124,11 @@ def run_tier(name, report):
 class Boot:
     """The tests that one boot of the machine runs, until it hangs or they are done."""
 
-    def __init__(self, tests, arguments, report):
+    def __init__(self, tests, arguments, report, name="check", **options):
         self.tests = {test.name: test for test in tests}
         self.report = report
-        self.arguments = arguments
+        self.name = name
+        self.options = Options(arguments, quiet=True, **options)
         self.current = None
         self.seen = 0
         self.done = []
@@ -174,7 +185,7 @@ class Boot:
     def run(self):
         """Boots and runs the tests; returns those that were not reached."""
         tests = list(self.tests.values())
-        machine = self.machine = Machine("check", Options(self.arguments, quiet=True))
+        machine = self.machine = Machine(self.name, self.options)
         default = modules.variants(machine.options.front, modules.built(machine.release)).get(
             "blkfront", "c")
         machine.prepare(None, ["../lib/run_tests.sh", *(test.word(default) for test in tests)])
@@ -203,6 +214,63 @@ class Boot:
         return rest
 
 
+def share_out(tests, number, seconds):
+    """Returns the tests in `number` shares that take about as long, the longest tests first given.
+
+    `seconds` is what each took the last time. Within a share they keep their order, in which those
+    that can use the same guest follow each other.
+    """
+    shares = [[] for _ in range(number)]
+    loads = [0.0] * number
+    for test in sorted(tests, key=lambda test: -seconds.get(test.name, UNKNOWN)):
+        index = loads.index(min(loads))
+        loads[index] += seconds.get(test.name, UNKNOWN)
+        shares[index].append(test)
+    return [sorted(share, key=tests.index) for share in shares if share]
+
+
+def machines(arguments, tests):
+    """Returns how many machines the host has CPUs and memory for."""
+    if arguments.machines:
+        return arguments.machines
+    for line in Path("/proc/meminfo").read_text().splitlines():
+        if line.startswith("MemAvailable:"):
+            free = int(line.split()[1]) // 1024
+    # QEMU needs some for itself, and the host must keep some.
+    memory = Options(arguments).memory + 1024
+    return max(1, min(os.cpu_count() or 1, free // memory, len(tests)))
+
+
+def run_share(tests, arguments, report, **options):
+    """Runs tests, on one machine after the other should they hang."""
+    while tests:
+        tests = Boot(tests, arguments, report, **options).run()
+
+
+def between_domains(tests, arguments, report):
+    """Runs the tests that need Xen: on several machines, of one real CPU each, where that is possible."""
+    known = cache.root() / "seconds.json"
+    try:
+        seconds = json.loads(known.read_text())
+    except (FileNotFoundError, ValueError):
+        seconds = {}
+    shares = share_out(tests, machines(arguments, tests), seconds)
+    options = {}
+    if len(shares) > 1 and not arguments.tcg_thread:
+        options["tcg_thread"] = "single"
+    with ThreadPoolExecutor(len(shares)) as pool:
+        try:
+            for future in [pool.submit(run_share, share, arguments, report,
+                                       name=f"check{number}", **options)
+                           for number, share in enumerate(shares)]:
+                future.result()
+        except BaseException:
+            process.ENDING.set()
+            raise
+    known.with_suffix(".part").write_text(json.dumps({**seconds, **report.seconds}, indent=1))
+    known.with_suffix(".part").rename(known)
+
+
 def check(arguments):
     """Runs all tests, or those asked for."""
     tiers = [name for name in TIERS if (cache.SELFTESTS / name / "run").exists()]
@@ -224,8 +292,8 @@ def check(arguments):
         cli.prepare(arguments)
     for name in tiers:
         run_tier(name, report)
-    while tests:
-        tests = Boot(tests, arguments, report).run()
+    if tests:
+        between_domains(tests, arguments, report)
     print(f"in {time.monotonic() - begun:.0f} s")
     print(report.totals, flush=True)
     return 1 if report.totals.failed else 0
