@@ -33,8 +33,8 @@ class Test:
         self.driver = driver or "default"
         self.name = f"{script.parent.name}/{script.stem}" + (f" ({driver})" if driver else "")
         self.limit = int(header.get("timeout", DEFAULT_LIMIT))
-        # The long tier is too slow for every run: the control with the C driver, and what asks for it.
-        self.long = driver == "c" or header.get("tier") == "long"
+        # The long tier is too slow for every run.
+        self.long = header.get("tier") == "long" or driver in header.get("control", "").split()
         self.allowed = [re.compile(pattern) for pattern in header.get("allow-console", [])]
         self.lines = []
         self.begun = 0.0
@@ -52,7 +52,7 @@ def header_of(script):
     for line in script.read_text().splitlines():
         if not line.startswith("#"):
             break
-        match = re.match(r"# (drivers|timeout|allow-console|tier): *(.*)", line)
+        match = re.match(r"# (drivers|control|timeout|allow-console|tier): *(.*)", line)
         if match and match.group(1) == "allow-console":
             header.setdefault("allow-console", []).append(match.group(2))
         elif match:
@@ -65,7 +65,8 @@ def scripts():
     tests = []
     for script in sorted(cache.SELFTESTS.glob("*/test_*.sh")):
         header = header_of(script)
-        for driver in header.get("drivers", "").split() or [""]:
+        drivers = f"{header.get('drivers', '')} {header.get('control', '')}"
+        for driver in drivers.split() or [""]:
             tests.append(Test(script, header, driver))
     return sorted(tests, key=lambda test: ({"": 0, "rust": 0, "c": 1}.get(test.driver, 0)))
 
