@@ -502,9 +502,7 @@ impl Ring {
     ///
     /// Process context, and not under a queue's lock.
     pub(crate) fn close(mut self, mut go_on_waiting: impl FnMut() -> bool) -> Option<Remains> {
-        let Some(mut traffic) = self.traffic.take() else {
-            return None;
-        };
+        let mut traffic = self.traffic.take()?;
         // No handler runs from here on.
         drop(self);
         let mut left = traffic.fail_unmapped();

@@ -37,5 +37,8 @@ pub use self::persistent::{
 };
 pub use self::quota::Quota;
 
+/// How many references and pages are given back at once: that is done with interrupts disabled.
+const TRIM_STEP: u32 = 256;
+
 /// A reference that names no grant.
 pub(crate) const INVALID: u32 = u32::MAX;

@@ -2,7 +2,10 @@
 
 //! Frames that this domain grants.
 
-use super::Quota;
+use super::{
+    Quota,
+    TRIM_STEP, //
+};
 use crate::bindings;
 use core::num::NonZeroU32;
 use kernel::{
@@ -215,10 +218,10 @@ impl Reserve {
         self.quota.lose();
     }
 
-    /// Gives references back to the domain that have not been needed since the last call. Any
-    /// context.
+    /// Gives references back to the domain that have not been needed since the last call, but
+    /// not too many at once. Any context.
     pub fn trim(&mut self) {
-        for _ in 0..self.quota.left_over() {
+        for _ in 0..self.quota.left_over(TRIM_STEP) {
             // SAFETY: `head` is the start of a private list by the type invariant.
             let gref = unsafe { bindings::gnttab_claim_grant_reference(&mut self.head) };
             let Ok(gref) = u32::try_from(gref) else {

@@ -4,7 +4,8 @@
 
 use super::{
     Frame,
-    Quota, //
+    Quota,
+    TRIM_STEP, //
 };
 use crate::bindings;
 use core::ptr::NonNull;
@@ -157,9 +158,10 @@ impl BouncePool {
         self.quota.lose();
     }
 
-    /// Frees pages that have not been needed since the last call. Any context.
+    /// Frees pages that have not been needed since the last call, but not too many at once.
+    /// Any context.
     pub fn trim(&mut self) {
-        for _ in 0..self.quota.left_over() {
+        for _ in 0..self.quota.left_over(TRIM_STEP) {
             // INVARIANT: One less is in `pages`.
             self.quota.drop_free();
             drop(self.pages.pop());

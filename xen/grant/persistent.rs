@@ -8,7 +8,8 @@ use super::{
     Grant,
     Quota,
     Reserve,
-    INVALID, //
+    INVALID,
+    TRIM_STEP, //
 };
 use kernel::prelude::*;
 
@@ -149,10 +150,10 @@ impl PersistentPool {
     }
 
     /// Frees pages that have not been needed since the last call and that the other end has not
-    /// mapped. Any context.
+    /// mapped, but not too many at once. Any context.
     pub fn trim(&mut self, reserve: &mut Reserve) {
         // Those that have not been used for longest are at the beginning.
-        let mut left_over = self.quota.left_over();
+        let mut left_over = self.quota.left_over(TRIM_STEP);
         let quota = &mut self.quota;
         self.pages.retain(|page| {
             if left_over == 0 {

@@ -100,10 +100,13 @@ impl Quota {
         }
     }
 
-    /// How many have been free all the time since the last call, and are more than there must be.
-    /// The caller gives them away: it calls [`drop_free`](Self::drop_free) for each.
-    pub fn left_over(&mut self) -> u32 {
-        let left_over = self.lowest.min(self.owned.saturating_sub(self.least));
+    /// How many have been free all the time since the last call, and are more than there must be, but
+    /// at most `step`. The caller gives them away: it calls [`drop_free`](Self::drop_free) for each.
+    pub fn left_over(&mut self, step: u32) -> u32 {
+        let left_over = self
+            .lowest
+            .min(self.owned.saturating_sub(self.least))
+            .min(step);
         self.lowest = self.free;
         left_over
     }
@@ -134,7 +137,7 @@ mod tests {
 
     /// Gives away what is left over, as a pool does; says how much it was.
     fn trim(quota: &mut Quota) -> u32 {
-        let count = quota.left_over();
+        let count = quota.left_over(1000);
         for _ in 0..count {
             quota.drop_free();
         }
@@ -216,6 +219,19 @@ mod tests {
         assert_eq!((quota.owned(), quota.free()), (4, 4));
         assert_eq!(trim(&mut quota), 0);
         assert!(!quota.has_grown());
+    }
+
+    #[test]
+    fn left_over_goes_step_by_step() {
+        let mut quota = Quota::new(4, 100);
+        quota.add(40);
+        assert_eq!(quota.left_over(10), 0);
+        for left in [30, 20, 10, 4, 4] {
+            for _ in 0..quota.left_over(10) {
+                quota.drop_free();
+            }
+            assert_eq!(quota.owned(), left);
+        }
     }
 
     #[test]

@@ -69,8 +69,7 @@ impl<T: Operations, const CDROM: bool> DiskTable<T, CDROM> {
         from_result(|| match command {
             bindings::CDROMMULTISESSION => {
                 let zeroes = [0; size_of::<bindings::cdrom_multisession>()];
-                // CAST: `c_ulong` is as wide as a pointer.
-                UserSlice::new(UserPtr::from_addr(argument as usize), zeroes.len())
+                UserSlice::new(UserPtr::from_addr(argument), zeroes.len())
                     .writer()
                     .write_slice(&zeroes)?;
                 Ok(0)
