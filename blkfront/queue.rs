@@ -223,11 +223,13 @@ impl Queues {
 
     /// The backend has connected: lets requests go to it, on these terms. Process context.
     pub(crate) fn open(&self, terms: Terms) -> Result<(), Failure> {
+        let mut short = false;
         for (index, queue) in (0..).zip(&self.queues) {
             let Some((needs, places)) = self.with_ring(index, |ring| ring.needs(&terms)) else {
                 continue;
             };
             let traffic = Traffic::new(needs, places, terms)?;
+            short |= traffic.segments() < terms.segments;
             let mut inner = queue.inner.lock();
             if let Link::Up(ring) = &mut inner.link {
                 ring.open(traffic);
@@ -236,6 +238,12 @@ impl Queues {
             // Not under the lock: this frees memory.
             drop(inner);
             drop(traffic);
+        }
+        if short {
+            pr_warn!(
+                "{}: too few grant references are left, it will be slower: consider a larger max_grant_frames\n",
+                self.number()
+            );
         }
         Ok(())
     }

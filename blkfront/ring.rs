@@ -99,9 +99,6 @@ impl Traffic {
             Err(errno) if errno == ENOSPC && terms.segments > DIRECT_SEGMENTS => {
                 terms.segments = DIRECT_SEGMENTS;
                 needs.segments = DIRECT_SEGMENTS;
-                pr_warn!(
-                    "too few grant references are left, disks will be slower: consider a larger max_grant_frames\n"
-                );
                 Lender::new(needs)
             }
             lender => lender,
@@ -125,6 +122,11 @@ impl Traffic {
 }
 
 impl Traffic {
+    /// How many segments a request has at most.
+    pub(crate) fn segments(&self) -> u32 {
+        self.terms.segments
+    }
+
     /// Ends those requests with an error whose memory the backend has not mapped any more. Says how
     /// many are left.
     fn fail_unmapped(&mut self) -> usize {
