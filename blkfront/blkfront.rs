@@ -17,6 +17,7 @@
 //! | `events.rs`     | the backend's events                                              |
 //! | `ring.rs`       | requests and responses of one ring: the hot path                  |
 //! | `command.rs`    | messages to the backend, and what its answers mean                |
+//! | `transfer.rs`   | how reads and writes become messages (pure)                       |
 //! | `loan.rs`       | the memory of a request that the backend may use                  |
 //! | `stats.rs`      | what a queue has done, counted (pure)                             |
 //! | `fault.rs`      | what can be wrong with a device                                   |
@@ -40,6 +41,7 @@ mod peer;
 mod queue;
 mod ring;
 mod stats;
+mod transfer;
 
 use core::ffi::CStr;
 use frontend::Frontend;

@@ -5,10 +5,14 @@
 use crate::{
     features::{
         Flush,
-        Terms,
-        DIRECT_SEGMENTS, //
+        Terms, //
     },
     stats::Stats,
+    transfer::{
+        Kind,
+        Rest,
+        Transfer, //
+    },
     Blkfront, //
 };
 use xen::{
@@ -98,7 +102,7 @@ impl Message {
             true => Op::Flush,
             false => request.op(),
         };
-        let (read, fua) = match op {
+        let (read, durable) = match op {
             Op::Read => (true, false),
             Op::Write { fua } => (false, fua),
             Op::Flush => {
@@ -123,37 +127,28 @@ impl Message {
         };
 
         let done = if prepared { command.done } else { 0 };
-        let rest = request.bytes().saturating_sub(done);
-        let barrier = fua && terms.flush == Flush::Barrier;
-        // Barriers are never indirect.
-        let most = if barrier {
-            DIRECT_SEGMENTS
-        } else {
-            terms.segments
-        } as usize;
-        let mut segments = request.segments();
-        let mut length = rest;
-        if done > 0 || segments > most {
-            segments = most;
-            length = request.fitting(done, most, terms.sector_size);
-            if length == 0 {
-                return Err(Status::IoError);
-            }
-        }
-        let is_last = length == rest;
-        let operation = match (read, barrier && is_last) {
-            (true, _) => Operation::Read,
-            (false, false) => Operation::Write,
-            // What was written before it is durable then, too: that includes the other parts.
-            (false, true) => Operation::WriteBarrier,
+        let rest = Rest {
+            read,
+            durable,
+            bytes: request.bytes().saturating_sub(done),
+            segments: (done == 0).then(|| request.segments()),
+        };
+        let transfer = Transfer::next(rest, terms, |most| {
+            request.fitting(done, most, terms.sector_size)
+        })
+        .ok_or(Status::IoError)?;
+        let (operation, frames) = match transfer.kind {
+            Kind::Read => (Operation::Read, transfer.segments),
+            Kind::Write => (Operation::Write, transfer.segments),
+            // Its segments are in the message.
+            Kind::Barrier => (Operation::WriteBarrier, 0),
         };
         Ok(Self {
             operation,
             secure: false,
-            window: (done, length),
-            frames: blkif::indirect_frames(segments),
-            // The backend could do barriers when the block layer began this, but not now.
-            flush_next: fua && is_last && terms.flush == Flush::Diskcache,
+            window: (done, transfer.bytes),
+            frames: blkif::indirect_frames(frames),
+            flush_next: transfer.flush_next,
         })
     }
 

@@ -36,6 +36,7 @@ mod blkfront {
     pub(crate) mod features;
     pub(crate) mod number;
     pub(crate) mod stats;
+    pub(crate) mod transfer;
 }
 
 /// What `xen/memory.rs` needs of the generated bindings.

@@ -40,4 +40,5 @@ mod blkfront {
     pub mod features;
     pub mod number;
     pub mod stats;
+    pub mod transfer;
 }
