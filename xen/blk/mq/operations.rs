@@ -177,8 +177,11 @@ impl<T: Operations> OperationsTable<T> {
     unsafe extern "C" fn map_queues_callback(set: *mut bindings::blk_mq_tag_set) {
         // SAFETY: By this function's requirements, and the block layer changes it only from here.
         let set = unsafe { &mut *set };
-        // CAST: It was made from a number of this type.
-        let polled = set.driver_data.addr() as c_uint;
+        // CAST: It was made from a number of this type. With one map there are no polled queues.
+        let polled = match set.nr_maps {
+            bindings::hctx_type_HCTX_MAX_TYPES => set.driver_data.addr() as c_uint,
+            _ => 0,
+        };
         let others = set.nr_hw_queues.saturating_sub(polled);
         let default = bindings::hctx_type_HCTX_TYPE_DEFAULT as usize;
         let poll = bindings::hctx_type_HCTX_TYPE_POLL as usize;
