@@ -78,6 +78,8 @@ pub(crate) struct Message {
     pub(crate) secure: bool,
     /// Where in the request it begins, and how long it is, in bytes.
     pub(crate) window: (u32, u32),
+    /// Pieces of memory that it has at most.
+    pub(crate) segments: usize,
     /// Frames for its segments.
     pub(crate) frames: usize,
     flush_next: bool,
@@ -89,6 +91,7 @@ impl Message {
             operation,
             secure: false,
             window: (0, 0),
+            segments: 0,
             frames: 0,
             flush_next: false,
         }
@@ -147,6 +150,7 @@ impl Message {
             operation,
             secure: false,
             window: (done, transfer.bytes),
+            segments: transfer.segments,
             frames: blkif::indirect_frames(frames),
             flush_next: transfer.flush_next,
         })

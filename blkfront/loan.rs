@@ -4,12 +4,12 @@
 //!
 //! That is the request's own memory, or pages in its place into or out of which the data is copied:
 //!
-//! | the backend is …    | memory                 | what is granted, and until when                |
+//! | the backend …       | memory                 | what is granted, and until when                |
 //! |---------------------|------------------------|------------------------------------------------|
-//! | trusted             | that can be held       | itself, until the response                     |
-//! | trusted             | of slabs               | a bounce page, until the response              |
-//! | not trusted         | any                    | a bounce page, until the response              |
-//! | one that keeps pages mapped | any            | a persistent page, all the time                |
+//! | is trusted          | that can be held       | itself, until the response                     |
+//! | is trusted          | of slabs               | a bounce page, until the response              |
+//! | is not trusted      | any                    | a bounce page, until the response              |
+//! | keeps pages mapped  | any                    | a persistent page, all the time                |
 
 use crate::{
     command::Message,
@@ -139,6 +139,12 @@ impl Lender {
         })
     }
 
+    /// Whether there may be enough pages that stay granted for a message.
+    #[inline]
+    fn kept_for(&self, message: &Message) -> bool {
+        message.segments.saturating_add(message.frames) <= self.kept.available() as usize
+    }
+
     /// Whether it has more than what was set aside.
     #[inline]
     pub(crate) fn has_grown(&self) -> bool {
@@ -254,6 +260,10 @@ impl Loan {
         stats: &mut Stats,
         wire: &mut blkif::Request,
     ) -> Result<(), Problem> {
+        if lender.persistent && !lender.kept_for(message) {
+            // Nothing is copied in vain.
+            return Err(Problem::Short);
+        }
         for _ in 0..message.frames {
             let frame = lender
                 .kept

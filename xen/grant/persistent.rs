@@ -113,6 +113,12 @@ impl PersistentPool {
         self.quota.has_grown()
     }
 
+    /// How many pages can be taken at most.
+    #[inline]
+    pub fn available(&self) -> u32 {
+        self.quota.free().saturating_add(self.quota.room(u32::MAX))
+    }
+
     /// Takes a page: one that is free, or a new one if there may be more, and if there are memory and
     /// a reference for it. Any context.
     #[inline]
