@@ -46,6 +46,15 @@ void rust_helper_xen_copy_frame(unsigned long to, unsigned long from,
 		    length);
 }
 
+void rust_helper_xen_copy_to_frame(unsigned long to, unsigned int offset,
+				   const void *from, unsigned int length);
+void rust_helper_xen_copy_to_frame(unsigned long to, unsigned int offset,
+				   const void *from, unsigned int length)
+{
+	memcpy_to_page(xen_pfn_to_page(to), offset_in_page_of(to, offset), from,
+		       length);
+}
+
 unsigned int rust_helper_xen_memalloc_noio_save(void);
 unsigned int rust_helper_xen_memalloc_noio_save(void)
 {
