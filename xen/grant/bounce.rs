@@ -30,6 +30,33 @@ impl BouncePage {
             page: NonNull::new(page)?,
         })
     }
+
+    #[inline]
+    pub(crate) fn page(&self) -> *mut bindings::page {
+        self.page.as_ptr()
+    }
+
+    /// Whether somebody else still has a reference to the page, who may read it.
+    #[inline]
+    pub fn is_shared(&self) -> bool {
+        // SAFETY: The page is valid by the type invariant.
+        unsafe { bindings::xen_page_is_shared(self.page.as_ptr()) }
+    }
+
+    /// Copies what is at `offset` of the page, as much as there is room for; [`false`] if the page has
+    /// not as much.
+    #[must_use]
+    pub fn read(&self, offset: usize, into: &mut [u8]) -> bool {
+        let end = offset.checked_add(into.len());
+        if end.is_none_or(|end| end > bindings::XEN_PAGE_SIZE) {
+            return false;
+        }
+        // CAST: Both are at most 4096.
+        let (offset, length) = (offset as c_uint, into.len() as c_uint);
+        // SAFETY: The page is valid by the type invariant, and so is `into`, for as many bytes.
+        unsafe { bindings::xen_read_frame(into.as_mut_ptr().cast(), self.frame(), offset, length) };
+        true
+    }
 }
 
 // SAFETY: The page is this value's alone, and an ordinary one.
@@ -56,6 +83,7 @@ impl Drop for BouncePage {
 /// domain has seen.
 pub struct BouncePool {
     pages: KVec<BouncePage>,
+    least: usize,
     most: usize,
 }
 
@@ -74,6 +102,7 @@ impl BouncePool {
         }
         Ok(Self {
             pages,
+            least,
             most: most.max(least),
         })
     }
@@ -84,6 +113,13 @@ impl BouncePool {
         self.pages
             .pop()
             .or_else(|| BouncePage::new(bindings::GFP_NOWAIT | bindings::__GFP_NOWARN))
+    }
+
+    /// Frees pages, but for `most` and those that were to be there from the beginning.
+    pub fn shrink(&mut self, most: usize) {
+        while self.pages.len() > most.max(self.least) {
+            self.pages.pop();
+        }
     }
 
     /// Gives a page back. Any context.
