@@ -15,6 +15,9 @@ use xen::{
     ring, //
 };
 
+// As the backend's root calls it.
+use io::blkif::back as wire;
+
 #[path = "../../xen"]
 mod xen {
     pub(crate) mod blk {
@@ -32,6 +35,13 @@ mod xen {
 mod blkfront {
     pub(crate) mod features;
     pub(crate) mod number;
+}
+
+#[path = "../../blkback"]
+mod blkback {
+    pub(crate) mod features;
+    pub(crate) mod polling;
+    pub(crate) mod request;
 }
 
 /// What `xen/memory.rs` needs of the generated bindings.

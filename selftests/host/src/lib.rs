@@ -20,6 +20,9 @@ use xen::{
     ring, //
 };
 
+// As the backend's root calls it.
+use io::blkif::back as wire;
+
 #[path = "../../../xen"]
 mod xen {
     pub mod blk {
@@ -36,4 +39,11 @@ mod xen {
 mod blkfront {
     pub mod features;
     pub mod number;
+}
+
+#[path = "../../../blkback"]
+mod blkback {
+    pub mod features;
+    pub mod polling;
+    pub mod request;
 }
