@@ -277,13 +277,18 @@ impl Backend {
         drop(watches);
     }
 
+    /// Removes the files in sysfs, without the lock: somebody may be reading one.
+    fn remove_files(&self) {
+        let files = self.files.lock().take();
+        drop(files);
+    }
+
     /// The device loses its driver. When this returns nothing is shared with the frontend any more, or
     /// the frontend has gone.
     pub(crate) fn unbind(self: &Arc<Self>, dev: &xenbus::Device<device::Core<'_>>) {
         self.forget_watches();
         self.leaving.store(true, Release);
-        let files = self.files.lock().take();
-        drop(files);
+        self.remove_files();
         self.kick();
         // The bus' thread, which finds directories gone, must not wait for a block device.
         let patience = match *self.peer.lock() {
@@ -349,7 +354,17 @@ impl Backend {
 
             (_, Closing) => self.dev.switch_state(Closing),
             (_, Closed) => {
+                // The hotplug script may be about to take the block device away.
+                let disk = if self.is_online() {
+                    None
+                } else {
+                    life.disk.take()
+                };
                 self.disconnect(life);
+                if disk.is_some() {
+                    self.remove_files();
+                }
+                drop(disk);
                 self.close();
             }
             // The state may just have been unreadable; that it is not there is final.
@@ -367,6 +382,9 @@ impl Backend {
 
     /// Opens the block device once the hotplug script has written its number.
     fn look_for_device(self: &Arc<Self>, life: &mut Life) {
+        if self.removable.load(Acquire) {
+            return;
+        }
         let number = match Disk::number(self.dev.nodename()) {
             Ok(Some(number)) => number,
             Ok(None) => return,

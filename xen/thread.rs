@@ -10,7 +10,10 @@
 //! C header: [`include/linux/kthread.h`](srctree/include/linux/kthread.h)
 
 use crate::bindings;
-use core::ffi::CStr;
+use core::{
+    cell::Cell,
+    ffi::CStr, //
+};
 use kernel::{
     error::from_err_ptr,
     prelude::*,
@@ -100,6 +103,8 @@ pub trait Worker: Send + 'static {
 /// The thread that is running.
 pub struct Current<'a> {
     signal: &'a Signal,
+    /// The worker knows that it is to stop, and may still sleep until what it waits for has come.
+    stopping: Cell<bool>,
     _not_send: kernel::types::NotThreadSafe,
 }
 
@@ -107,7 +112,9 @@ impl Current<'_> {
     /// Whether the owner of the [`Thread`] waits for it to end.
     pub fn should_stop(&self) -> bool {
         // SAFETY: `Current` exists in kernel threads only.
-        unsafe { bindings::kthread_should_stop() }
+        let stopping = unsafe { bindings::kthread_should_stop() };
+        self.stopping.set(stopping);
+        stopping
     }
 
     /// Its signal.
@@ -115,7 +122,8 @@ impl Current<'_> {
         self.signal
     }
 
-    /// Sleeps until the signal is raised, the thread is to stop, or the time is up, in milliseconds.
+    /// Sleeps until the signal is raised, the time is up, in milliseconds, or the thread is to stop and
+    /// has not been told by [`should_stop`](Self::should_stop).
     /// May return early. Stands still while the system is suspended.
     pub fn sleep(&self, milliseconds: u32) {
         // SAFETY: The function has no requirement.
@@ -124,7 +132,7 @@ impl Current<'_> {
         let jiffies = jiffies as c_long;
         let word: *const Atomic<i32> = &self.signal.raised;
         // SAFETY: The word is valid; this is a kernel thread.
-        unsafe { bindings::xen_sleep_unless(word.cast(), jiffies) };
+        unsafe { bindings::xen_sleep_unless(word.cast(), self.stopping.get(), jiffies) };
     }
 
     /// Lets others run if they are to.
@@ -236,6 +244,7 @@ impl<W: Worker> Thread<W> {
         unsafe { bindings::xen_set_freezable() };
         let thread = Current {
             signal: &start.signal,
+            stopping: Cell::new(false),
             _not_send: kernel::types::NotThreadSafe,
         };
         if let Some(worker) = start.worker.take() {

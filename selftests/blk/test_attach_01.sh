@@ -3,6 +3,7 @@
 # Devices that go before they are connected, at each step on the way there, leave nothing behind and
 # do not keep the next one from working.
 # drivers: rust c
+# backends: rust c
 # timeout: 400
 
 # shellcheck source=selftests/blk/common.sh

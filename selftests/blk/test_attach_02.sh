@@ -3,6 +3,7 @@
 # A device whose backend never gets ready, as its hotplug script has failed, holds up nobody: other
 # disks come and go meanwhile. When its backend gets ready after all, it works.
 # drivers: rust c
+# backends: rust c
 # timeout: 400
 
 # shellcheck source=selftests/blk/common.sh

@@ -3,6 +3,7 @@
 # A disk has the name, numbers, size and flags that the toolstack gave it, data passes both ways,
 # and detached it leaves nothing behind.
 # drivers: rust c
+# backends: rust c
 # timeout: 400
 
 # shellcheck source=selftests/blk/common.sh

@@ -3,6 +3,7 @@
 # Requests of all sizes between one sector and 1 MiB, at odd sectors and in any order, hit exactly
 # what they should; so do those from memory that does not begin with a page.
 # drivers: rust c
+# backends: rust c
 # timeout: 400
 
 # shellcheck source=selftests/blk/common.sh

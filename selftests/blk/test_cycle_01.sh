@@ -3,6 +3,7 @@
 # A disk can be attached and detached again and again: each time it is there soon and works, and
 # nothing is leaked: no interrupts, event channels, grants, memory or nodes in xenstore.
 # drivers: rust c
+# backends: rust c
 # timeout: 400
 
 # shellcheck source=selftests/blk/common.sh

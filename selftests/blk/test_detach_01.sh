@@ -3,6 +3,7 @@
 # A disk that somebody has open is not taken away: the toolstack is told within seconds, the disk
 # stays usable, and goes by itself when it is closed. The C driver takes it away at once.
 # drivers: rust c
+# backends: rust c
 # timeout: 400
 # allow-console: EXT4-fs|I/O error
 

@@ -3,6 +3,7 @@
 # A disk detached by force in the middle of its work: what is in flight ends with an error within
 # ten seconds, the guest lives, and a disk can be attached in its place.
 # drivers: rust c
+# backends: rust c
 # timeout: 400
 # allow-console: I/O error
 

@@ -4,6 +4,7 @@
 # error, the guest lives, the device can be removed, and a new one works. With the C driver it
 # waits for ever.
 # drivers: rust c
+# backends: rust c
 # timeout: 400
 # allow-console: I/O error
 

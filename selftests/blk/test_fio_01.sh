@@ -3,6 +3,7 @@
 # Four jobs read and write at random with a checksum in every block, and it is all there again
 # after the disk was detached and attached.
 # drivers: rust c
+# backends: rust c
 # timeout: 400
 
 # shellcheck source=selftests/blk/common.sh

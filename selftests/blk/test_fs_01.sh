@@ -3,6 +3,7 @@
 # Files on ext4 and xfs survive that the disk is detached and attached, and the file systems are
 # clean.
 # drivers: rust c
+# backends: rust c
 # timeout: 400
 
 # shellcheck source=selftests/blk/common.sh

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # A PVH guest has its root on a disk, and works on it and on another one.
 # drivers: rust c
+# backends: rust c
 # timeout: 400
 
 # shellcheck source=selftests/blk/common.sh

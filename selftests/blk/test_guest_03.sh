@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # An HVM guest works on its disks through this driver, not on those that QEMU emulates.
 # drivers: rust c
+# backends: rust c
 # timeout: 400
 
 # shellcheck source=selftests/blk/common.sh

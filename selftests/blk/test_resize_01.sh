@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # A disk whose device grows or shrinks in dom0 does so in the guest, while it is in use.
 # drivers: rust c
+# backends: rust c
 # timeout: 400
 # allow-console: I/O error|attempt to access beyond
 

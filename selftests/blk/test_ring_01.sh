@@ -3,6 +3,7 @@
 # As many rings as max_queues says, of as many pages as max_ring_page_order says, are announced as
 # the protocol has it, and work with more requests than fit into them.
 # drivers: rust c
+# backends: rust c
 # timeout: 400
 
 # shellcheck source=selftests/blk/common.sh

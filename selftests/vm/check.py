@@ -21,24 +21,29 @@ NAMES = {0: "ok", 1: "FAIL", 4: "skip"}
 
 
 class Test:
-    """One run of a test script with one driver."""
+    """One run of a test script with one driver, and one backend driver in dom0."""
 
-    def __init__(self, script, header, driver):
+    def __init__(self, script, header, driver, backend):
         self.script = script
         self.driver = driver or "default"
-        self.name = f"{script.parent.name}/{script.stem}" + (f" ({driver})" if driver else "")
+        self.backend = backend or "default"
+        kind = "/".join(word for word in (driver, backend) if word)
+        self.name = f"{script.parent.name}/{script.stem}" + (f" ({kind})" if kind else "")
         self.limit = int(header.get("timeout", DEFAULT_LIMIT))
-        # The long tier is too slow for every run: the control with the C driver, and what asks for it.
-        self.long = driver == "c" or header.get("tier") == "long"
+        # The long tier is too slow for every run: the control without any driver of ours, and what
+        # asks for it.
+        ours = "rust" in (driver, backend) or not kind
+        self.long = not ours or header.get("tier") == "long"
         self.allowed = [re.compile(pattern) for pattern in header.get("allow-console", [])]
         self.lines = []
         self.begun = 0.0
 
-    def word(self, default):
-        """Returns what dom0 is told of the test."""
-        driver = default if self.driver == "default" else self.driver
+    def word(self, front, back):
+        """Returns what dom0 is told of the test, with the default drivers of a guest and of dom0."""
+        driver = front if self.driver == "default" else self.driver
+        backend = back if self.backend == "default" else self.backend
         script = f"{self.script.parent.name}/{self.script.name}"
-        return f"{self.name}|{script}|{driver}|{self.limit}"
+        return f"{self.name}|{script}|{driver}|{self.limit}|{backend}"
 
 
 def header_of(script):
@@ -47,7 +52,7 @@ def header_of(script):
     for line in script.read_text().splitlines():
         if not line.startswith("#"):
             break
-        match = re.match(r"# (drivers|timeout|allow-console|tier): *(.*)", line)
+        match = re.match(r"# (drivers|backends|timeout|allow-console|tier): *(.*)", line)
         if match and match.group(1) == "allow-console":
             header.setdefault("allow-console", []).append(match.group(2))
         elif match:
@@ -56,13 +61,15 @@ def header_of(script):
 
 
 def scripts():
-    """Returns all test scripts' runs: those with one driver together, to keep its guests."""
+    """Returns all test scripts' runs: those with one pair of drivers together, to keep its guests."""
     tests = []
     for script in sorted(cache.SELFTESTS.glob("*/test_*.sh")):
         header = header_of(script)
-        for driver in header.get("drivers", "").split() or [""]:
-            tests.append(Test(script, header, driver))
-    return sorted(tests, key=lambda test: ({"": 0, "rust": 0, "c": 1}.get(test.driver, 0)))
+        for backend in header.get("backends", "").split() or [""]:
+            for driver in header.get("drivers", "").split() or [""]:
+                tests.append(Test(script, header, driver, backend))
+    order = {"default": 0, "rust": 1, "c": 2}
+    return sorted(tests, key=lambda test: (order.get(test.backend, 0), test.driver == "c"))
 
 
 class Report:
@@ -175,9 +182,10 @@ class Boot:
         """Boots and runs the tests; returns those that were not reached."""
         tests = list(self.tests.values())
         machine = self.machine = Machine("check", Options(self.arguments, quiet=True))
-        default = modules.variants(machine.options.front, modules.built(machine.release)).get(
-            "blkfront", "c")
-        machine.prepare(None, ["../lib/run_tests.sh", *(test.word(default) for test in tests)])
+        built = modules.built(machine.release)
+        front = modules.variants(machine.options.front, built).get("blkfront", "c")
+        back = modules.variants(machine.options.back, built, default="c").get("blkback", "c")
+        machine.prepare(None, ["../lib/run_tests.sh", *(test.word(front, back) for test in tests)])
         for group in {test.script.parent for test in tests}:
             target = machine.folder / "job/job" / group.name
             subprocess.run(["cp", "-r", str(group), str(target)], check=True)

@@ -104,7 +104,7 @@ pub struct Part {
 
 /// A request to a device, with all that it needs.
 ///
-/// Dropped, it frees its pages, which may sleep if some are mapped.
+/// Dropped, it frees its pages, and closes the device if nobody else uses it. Process context.
 pub struct Transfer<T: Send + 'static> {
     /// What it reads into or writes, in the order of its sectors.
     pub parts: KVec<Part>,
@@ -258,9 +258,10 @@ impl<T: Send + 'static> Transfer<T> {
         } else {
             Status::IoError
         };
-        if let Some((mailbox, device)) = transfer.way.take() {
+        // Whoever takes the transfer closes the device if this was its last user, which cannot be done
+        // here.
+        if let Some(mailbox) = transfer.way.as_ref().map(|(mailbox, _)| mailbox.clone()) {
             mailbox.deliver(transfer);
-            drop(device);
         }
     }
 }

@@ -30,14 +30,14 @@ void rust_helper_xen_set_freezable(void)
 }
 
 /*
- * Sleeps until woken, unless a word is set by then: whoever sets it must wake
- * this thread afterwards.
+ * Sleeps until woken, unless a word is set by then, or the thread is to stop and
+ * does not know yet: whoever sets the word must wake this thread afterwards.
  */
-void rust_helper_xen_sleep_unless(const int *word, long timeout);
-void rust_helper_xen_sleep_unless(const int *word, long timeout)
+void rust_helper_xen_sleep_unless(const int *word, bool stopping, long timeout);
+void rust_helper_xen_sleep_unless(const int *word, bool stopping, long timeout)
 {
 	set_current_state(TASK_INTERRUPTIBLE | TASK_FREEZABLE);
-	if (!READ_ONCE(*word) && !kthread_should_stop())
+	if (!READ_ONCE(*word) && (stopping || !kthread_should_stop()))
 		schedule_timeout(timeout);
 	__set_current_state(TASK_RUNNING);
 	try_to_freeze();
