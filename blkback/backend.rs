@@ -141,23 +141,9 @@ impl WatchHandler for Backend {
 /// The device's driver has it. Dropped, nobody is told of changes any more.
 pub(crate) struct Bound(Arc<Backend>);
 
-impl core::ops::Deref for Bound {
-    type Target = Arc<Backend>;
-
-    fn deref(&self) -> &Arc<Backend> {
-        &self.0
-    }
-}
-
-impl Drop for Bound {
-    fn drop(&mut self) {
-        self.0.forget_watches();
-    }
-}
-
-impl Backend {
+impl Bound {
     /// A device has appeared.
-    pub(crate) fn new(dev: &xenbus::Device<device::Core<'_>>) -> Result<Bound> {
+    pub(crate) fn new(dev: &xenbus::Device<device::Core<'_>>) -> Result<Self> {
         let max_queues = match MAX_QUEUES.get() {
             0 => domain::online_cpus(),
             queues => queues,
@@ -168,7 +154,7 @@ impl Backend {
         };
         let otherend = CString::try_from(dev.otherend())?;
         let backend = Arc::pin_init(
-            try_pin_init!(Self {
+            try_pin_init!(Backend {
                 dev: DeviceRef::from(dev),
                 otherend,
                 offer,
@@ -210,9 +196,25 @@ impl Backend {
         }
         *backend.watches.lock() = watches;
         dev.switch_state(State::InitWait);
-        Ok(Bound(backend))
+        Ok(Self(backend))
     }
+}
 
+impl core::ops::Deref for Bound {
+    type Target = Arc<Backend>;
+
+    fn deref(&self) -> &Arc<Backend> {
+        &self.0
+    }
+}
+
+impl Drop for Bound {
+    fn drop(&mut self) {
+        self.0.forget_watches();
+    }
+}
+
+impl Backend {
     /// The frontend has written its state.
     pub(crate) fn otherend_changed(self: &Arc<Self>, state: State) {
         *self.peer.lock() = state;

@@ -40,10 +40,7 @@ mod request;
 mod ring;
 mod statistics;
 
-use backend::{
-    Backend,
-    Bound, //
-};
+use backend::Bound;
 use core::ffi::CStr;
 use kernel::{
     device,
@@ -171,7 +168,7 @@ impl xenbus::Driver for Blkback {
     fn probe<'bound>(
         dev: &'bound xenbus::Device<device::Core<'_>>,
     ) -> impl PinInit<Self::Data<'bound>, Error> + 'bound {
-        Backend::new(dev)
+        Bound::new(dev)
     }
 
     fn otherend_changed<'bound>(

@@ -7,6 +7,8 @@
 //! | stay mapped | the frontend offers persistent grants         | nothing, after the first time     |
 //! | copy        | it does not, and there are few segments       | one hypercall, and the copying    |
 //! | map         | it does not, and there are many               | two hypercalls, and a TLB flush   |
+//!
+//! If this domain has as many frames mapped as Xen lets it, everything else is copied: that takes none.
 
 use crate::{
     job::Job,
@@ -177,16 +179,22 @@ impl Mover {
         now: u64,
         counters: &Counters,
     ) -> Result<(), Trouble> {
-        if let Some(mut persistent) = self.persistent.take() {
-            let result = self.load_persistent(transfer, segments, now, &mut persistent, counters);
-            self.persistent = Some(persistent);
-            return result;
-        }
-        let threshold = COPY_THRESHOLD.get() as usize;
-        if segments.len() <= threshold {
-            self.load_copies(transfer, segments, writes, counters)
-        } else {
-            self.load_mapped(transfer, segments, writes, now, counters)
+        let mapped = match self.persistent.take() {
+            Some(mut persistent) => {
+                let result =
+                    self.load_persistent(transfer, segments, now, &mut persistent, counters);
+                self.persistent = Some(persistent);
+                result
+            }
+            None if segments.len() <= COPY_THRESHOLD.get() as usize => Err(MapError::NoSpace),
+            None if pressure::on_maptrack(now) => Err(MapError::NoSpace),
+            None => self.load_mapped(transfer, segments, writes, now, counters),
+        };
+        match mapped {
+            Ok(()) => Ok(()),
+            // It takes no room to copy.
+            Err(MapError::NoSpace) => self.load_copies(transfer, segments, writes, counters),
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -197,11 +205,14 @@ impl Mover {
         now: u64,
         persistent: &mut Persistent,
         counters: &Counters,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), MapError> {
         self.found.clear();
         self.missing.clear();
-        self.found.reserve(segments.len(), GFP_KERNEL)?;
-        self.missing.reserve(segments.len(), GFP_KERNEL)?;
+        let room = self
+            .found
+            .reserve(segments.len(), GFP_KERNEL)
+            .and_then(|()| self.missing.reserve(segments.len(), GFP_KERNEL));
+        room.map_err(|_| MapError::NoMemory)?;
         for segment in segments {
             let found = match persistent.take(segment.gref) {
                 Lookup::Mapped(mapping) => Some(mapping),
@@ -222,11 +233,11 @@ impl Mover {
             }
             if error == MapError::NoSpace {
                 pressure::maptrack(now);
-                // Room for this request, at the cost of mapping again what others will use.
+                // Room for others, at the cost of mapping again what is used again.
                 persistent.clear(&mut self.returned);
                 self.mapper.unmap(&mut self.returned);
             }
-            return Err(error.into());
+            return Err(error);
         }
         counters.mapped_seg.add(self.fresh.len() as u64);
         counters
@@ -261,7 +272,7 @@ impl Mover {
         writes: bool,
         now: u64,
         counters: &Counters,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), MapError> {
         let access = if writes {
             Access::ReadOnly
         } else {

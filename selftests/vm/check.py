@@ -34,6 +34,8 @@ class Test:
         # asks for it.
         ours = "rust" in (driver, backend) or not kind
         self.long = not ours or header.get("tier") == "long"
+        # Words for Xen's command line: such tests have a boot of their own.
+        self.xen_args = tuple(header.get("xen-arg", "").split())
         self.allowed = [re.compile(pattern) for pattern in header.get("allow-console", [])]
         self.lines = []
         self.begun = 0.0
@@ -52,7 +54,7 @@ def header_of(script):
     for line in script.read_text().splitlines():
         if not line.startswith("#"):
             break
-        match = re.match(r"# (drivers|backends|timeout|allow-console|tier): *(.*)", line)
+        match = re.match(r"# (drivers|backends|timeout|allow-console|tier|xen-arg): *(.*)", line)
         if match and match.group(1) == "allow-console":
             header.setdefault("allow-console", []).append(match.group(2))
         elif match:
@@ -181,7 +183,9 @@ class Boot:
     def run(self):
         """Boots and runs the tests; returns those that were not reached."""
         tests = list(self.tests.values())
-        machine = self.machine = Machine("check", Options(self.arguments, quiet=True))
+        xen_args = {word for test in tests for word in test.xen_args}
+        machine = self.machine = Machine("check", Options(
+            self.arguments, quiet=True, xen_arg=[*(self.arguments.xen_arg or []), *xen_args]))
         built = modules.built(machine.release)
         front = modules.variants(machine.options.front, built).get("blkfront", "c")
         back = modules.variants(machine.options.back, built, default="c").get("blkback", "c")
@@ -232,8 +236,10 @@ def check(arguments):
         cli.prepare(arguments)
     for name in tiers:
         run_tier(name, report)
-    while tests:
-        tests = Boot(tests, arguments, report).run()
+    for xen_args in dict.fromkeys(test.xen_args for test in tests):
+        group = [test for test in tests if test.xen_args == xen_args]
+        while group:
+            group = Boot(group, arguments, report).run()
     print(f"in {time.monotonic() - begun:.0f} s")
     print(report.totals, flush=True)
     return 1 if report.totals.failed else 0

@@ -79,11 +79,13 @@ impl<H: WatchHandler> Watch<H> {
     /// `ENOMEM`, or what xenstore says.
     pub fn new(dir: &CStr, key: &CStr, handler: Arc<H>) -> Result<Self> {
         let node = CString::try_from_fmt(fmt!("{dir}/{key}"))?;
-        let mut watch = bindings::xenbus_watch::default();
-        // The text stays where it is when the string is moved.
-        watch.node = node.as_char_ptr();
-        watch.will_handle = Some(Self::will_handle_callback);
-        watch.callback = Some(Self::changed_callback);
+        let watch = bindings::xenbus_watch {
+            // The text stays where it is when the string is moved.
+            node: node.as_char_ptr(),
+            will_handle: Some(Self::will_handle_callback),
+            callback: Some(Self::changed_callback),
+            ..Default::default()
+        };
         let raw = KBox::into_raw(KBox::new(
             Registered {
                 watch,
