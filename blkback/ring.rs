@@ -217,7 +217,7 @@ impl<W: Wire + 'static> Ring<W> {
             thread.yield_now();
             return true;
         }
-        if !closing && !self.broken && self.held.is_none() {
+        if !closing && !self.broken && !self.barrier && self.held.is_none() {
             if self.poll(thread) {
                 return true;
             }

@@ -211,7 +211,9 @@ impl<W: Wire + 'static> Ring<W> {
                     .mover
                     .load(&mut transfer, segments, writes, self.now, &parts.counters);
             match loaded {
-                Ok(()) => {}
+                Ok(()) if transfer.parts.len() == count => {}
+                // There was room for all parts, so they are all there.
+                Ok(()) => return self.hold(Held::Memory(ready)),
                 Err(Trouble::Short) => return self.hold(Held::Memory(ready)),
                 Err(trouble) => {
                     let answer = failed(ready.job.id, ready.job.operation);

@@ -40,11 +40,12 @@ ktap_equal "statistics count requests and sectors" "20 160 10 80" \
 	"$(($(statistic g xvdb rd_req) - before[0])) $(($(statistic g xvdb rd_sect) - before[1])) $(($(\
 	statistic g xvdb wr_req) - before[2])) $(($(statistic g xvdb wr_sect) - before[3]))"
 ktap_equal "all of them are there" "ds_req f_req oo_req rd_req rd_sect wr_req wr_sect" \
-	"$(cd "$dir/statistics" && ls ds_req f_req oo_req rd_req rd_sect wr_req wr_sect | paste -sd ' ')"
+	"$(cd "$dir/statistics" && echo [a-z]*_req [a-z]*_sect | tr ' ' '\n' | grep -xE \
+		'(ds|f|oo|rd|wr)_req|(rd|wr)_sect' | sort | paste -sd ' ')"
 # Column VBD_RD of the guest's line.
 ktap_equal "xentop reads them" "$(statistic g xvdb rd_req)" \
 	"$(xentop -b -i 1 -f | awk 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == "VBD_RD") c = i }
 		$1 == "g" { print $c }')"
 ktap_equal "threads" "$(guest_id g).xvdb-0 $(guest_id g).xvdb-1" \
-	"$(ps -eo comm | grep -xE '[0-9]+\.xvdb-[0-9]+' | sort | paste -sd ' ')"
+	"$(pgrep -l '^[0-9]+\.xvdb-[0-9]+$' | cut -d' ' -f2 | sort | paste -sd ' ')"
 ktap_finished

@@ -59,7 +59,7 @@ for index in "${!cases[@]}"; do
 	xenstore-rm "/local/domain/0/error/backend/vbd/$id/$index" 2>/dev/null
 done
 none_left() {
-	! ls /sys/bus/xen-backend/devices | grep -qE "^vbd-$id-[0-9]+$"
+	! compgen -G "/sys/bus/xen-backend/devices/vbd-$id-*" >/dev/null
 }
 ktap_test "all are removed" wait_for 10 none_left
 disk_attach g "phy:$disk,xvdb,w"

@@ -451,12 +451,10 @@ backend_loaded() {
 	fi
 }
 
-# backend_driver DRIVER rust|c: has dom0 run this build of xen-DRIVER. Guests are ended if it is another
-# one than before: their devices must go with their driver.
+# backend_driver DRIVER rust|c: has dom0 run this build of xen-DRIVER. Ends all guests if it changes.
 backend_driver() {
 	local updates built
-	updates=/usr/lib/modules/$(uname -r)/updates
-	built=/run/job/modules/$(uname -r)/xen-$1.ko
+	updates=/usr/lib/modules/$(uname -r)/updates built=/run/job/modules/$(uname -r)/xen-$1.ko
 	[ "$(backend_loaded "$1")" != "$2" ] || return 0
 	guest_destroy_all
 	wait_for "$XENVM_QUICK" backend_unload "$1" || return
