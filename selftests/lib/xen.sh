@@ -361,6 +361,25 @@ backend_loaded() {
 	fi
 }
 
+# backend_driver DRIVER rust|c: has dom0 run this build of xen-DRIVER. Ends all guests if it changes.
+backend_driver() {
+	local updates built
+	updates=/usr/lib/modules/$(uname -r)/updates built=/run/job/modules/$(uname -r)/xen-$1.ko
+	[ "$(backend_loaded "$1")" != "$2" ] || return 0
+	guest_destroy_all
+	wait_for "$XENVM_QUICK" backend_unload "$1" || return
+	if [ "$2" = rust ]; then
+		mkdir -p "$updates" && cp "$built" "$updates/" || return
+	else
+		rm -f "$updates/xen-$1.ko"
+	fi
+	depmod -a && modprobe "xen-$1" && [ "$(backend_loaded "$1")" = "$2" ]
+}
+
+backend_unload() {
+	[ "$(backend_loaded "$1")" = none ] || rmmod "xen-$1"
+}
+
 # --- disks ----------------------------------------------------------------------------------
 
 # make_disk MIB [SECTOR-SIZE [ATTRIBUTE=VALUE...]]: makes a disk in memory, prints its path.

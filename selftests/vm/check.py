@@ -26,24 +26,29 @@ NAMES = {0: "ok", 1: "FAIL", 4: "skip"}
 
 
 class Test:
-    """One run of a test script with one driver."""
+    """One run of a test script with one driver, and one backend driver in dom0."""
 
-    def __init__(self, script, header, driver):
+    def __init__(self, script, header, pair):
         self.script = script
-        self.driver = driver or "default"
-        self.name = f"{script.parent.name}/{script.stem}" + (f" ({driver})" if driver else "")
+        front, _, back = pair.partition("/")
+        self.driver = front or "default"
+        self.backend = back or "default"
+        self.name = f"{script.parent.name}/{script.stem}" + (f" ({pair})" if pair else "")
         self.limit = int(header.get("timeout", DEFAULT_LIMIT))
         # The long tier is too slow for every run.
-        self.long = header.get("tier") == "long" or driver in header.get("control", "").split()
+        self.long = header.get("tier") == "long" or pair in header.get("control", "").split()
+        # Words for Xen's command line: such tests have a boot of their own.
+        self.xen_args = tuple(header.get("xen-arg", "").split())
         self.allowed = [re.compile(pattern) for pattern in header.get("allow-console", [])]
         self.lines = []
         self.begun = 0.0
 
-    def word(self, default):
-        """Returns what dom0 is told of the test."""
-        driver = default if self.driver == "default" else self.driver
+    def word(self, front, back):
+        """Returns what dom0 is told of the test, with the default drivers of a guest and of dom0."""
+        driver = front if self.driver == "default" else self.driver
+        backend = back if self.backend == "default" else self.backend
         script = f"{self.script.parent.name}/{self.script.name}"
-        return f"{self.name}|{script}|{driver}|{self.limit}"
+        return f"{self.name}|{script}|{driver}|{self.limit}|{backend}"
 
 
 def header_of(script):
@@ -52,7 +57,7 @@ def header_of(script):
     for line in script.read_text().splitlines():
         if not line.startswith("#"):
             break
-        match = re.match(r"# (drivers|control|timeout|allow-console|tier): *(.*)", line)
+        match = re.match(r"# (pairs|control|timeout|allow-console|tier|xen-arg): *(.*)", line)
         if match and match.group(1) == "allow-console":
             header.setdefault("allow-console", []).append(match.group(2))
         elif match:
@@ -61,14 +66,15 @@ def header_of(script):
 
 
 def scripts():
-    """Returns all test scripts' runs: those with one driver together, to keep its guests."""
+    """Returns all test scripts' runs: those with one pair of drivers together, to keep its guests."""
     tests = []
     for script in sorted(cache.SELFTESTS.glob("*/test_*.sh")):
         header = header_of(script)
-        drivers = f"{header.get('drivers', '')} {header.get('control', '')}"
-        for driver in drivers.split() or [""]:
-            tests.append(Test(script, header, driver))
-    return sorted(tests, key=lambda test: ({"": 0, "rust": 0, "c": 1}.get(test.driver, 0)))
+        pairs = f"{header.get('pairs', '')} {header.get('control', '')}"
+        for pair in pairs.split() or [""]:
+            tests.append(Test(script, header, pair))
+    order = {"default": 0, "rust": 1, "c": 2}
+    return sorted(tests, key=lambda test: (order[test.backend], order[test.driver]))
 
 
 class Report:
@@ -187,9 +193,10 @@ class Boot:
         """Boots and runs the tests; returns those that were not reached."""
         tests = list(self.tests.values())
         machine = self.machine = Machine(self.name, self.options)
-        default = modules.variants(machine.options.front, modules.built(machine.release)).get(
-            "blkfront", "c")
-        machine.prepare(None, ["../lib/run_tests.sh", *(test.word(default) for test in tests)])
+        built = modules.built(machine.release)
+        front = modules.variants(machine.options.front, built).get("blkfront", "c")
+        back = modules.variants(machine.options.back, built, default="c").get("blkback", "c")
+        machine.prepare(None, ["../lib/run_tests.sh", *(test.word(front, back) for test in tests)])
         for group in {test.script.parent for test in tests}:
             target = machine.folder / "job/job" / group.name
             subprocess.run(["cp", "-r", str(group), str(target)], check=True)
@@ -243,9 +250,12 @@ def machines(arguments, tests):
 
 
 def run_share(tests, arguments, report, **options):
-    """Runs tests, on one machine after the other should they hang."""
-    while tests:
-        tests = Boot(tests, arguments, report, **options).run()
+    """Runs tests, on one machine after the other: what needs another one, and should they hang."""
+    for xen_args in dict.fromkeys(test.xen_args for test in tests):
+        group = [test for test in tests if test.xen_args == xen_args]
+        words = [*(arguments.xen_arg or []), *xen_args]
+        while group:
+            group = Boot(group, arguments, report, xen_arg=words, **options).run()
 
 
 def between_domains(tests, arguments, report):
