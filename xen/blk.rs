@@ -13,10 +13,14 @@
 //! | [`mq::Request`]     | `struct request`, owned by a driver |
 //! | [`Disk`]            | `struct gendisk`, added             |
 //! | [`Limits`]          | `struct queue_limits`               |
+//! | [`BlockDevice`]     | `struct block_device`, opened       |
+//! | [`bio::Transfer`]   | `struct bio`, owned                 |
 //!
 //! C headers: [`include/linux/blk-mq.h`](srctree/include/linux/blk-mq.h),
 //! [`include/linux/blkdev.h`](srctree/include/linux/blkdev.h)
 
+mod bdev;
+pub mod bio;
 mod disk;
 mod limits;
 mod minors;
@@ -24,6 +28,11 @@ pub mod mq;
 mod piece;
 
 pub use self::{
+    bdev::{
+        BlockDevice,
+        DeviceNumber,
+        Discard, //
+    },
     disk::{
         Disk,
         DiskBuilder, //

@@ -6,6 +6,9 @@
 //! [`Handler`] is called until the kernel is told that the event is dealt with. A handler says how
 //! that went, and the kernel slows down a peer that sends events for nothing.
 //!
+//! One end makes a channel, [`Channel`], and tells the other its port, which binds to it,
+//! [`RemoteChannel`].
+//!
 //! C header: [`include/xen/events.h`](srctree/include/xen/events.h)
 
 use crate::{
@@ -22,6 +25,10 @@ use kernel::{
     },
     types::ForeignOwnable, //
 };
+
+mod remote;
+
+pub use self::remote::RemoteChannel;
 
 /// What became of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Grants: letting another domain use this one's pages.
+//! Grants: letting another domain use this one's pages, and using another's.
+//!
+//! | what            | by whom        | here                                                  |
+//! |-----------------|----------------|-------------------------------------------------------|
+//! | granted         | who has a page | [`Reserve`], [`Grant`], [`BouncePage`]                |
+//! | mapped          | who wants it   | [`Mapper`], [`Mapping`]                               |
+//! | copied, by Xen  | who wants it   | [`Copier`]                                            |
 //!
 //! A grant reference names an entry of the domain's grant table. There is a limited number of
 //! them, which all devices share (`max_grant_frames` of the domain's configuration). A [`Reserve`]
@@ -16,6 +22,8 @@
 
 mod access;
 mod bounce;
+mod copy;
+mod map;
 mod persistent;
 mod quota;
 
@@ -40,5 +48,22 @@ pub use self::quota::Quota;
 /// How many references and pages are given back at once: that is done with interrupts disabled.
 const TRIM_STEP: u32 = 256;
 
+pub use self::copy::{
+    Copier,
+    Copy,
+    CopyError,
+    Direction, //
+};
+pub use self::map::{
+    MapError,
+    Mapper,
+    Mapping, //
+};
+
 /// A reference that names no grant.
 pub(crate) const INVALID: u32 = u32::MAX;
+
+/// Statuses of Xen's that are told apart.
+// CAST: They fit into the 16 bits that Xen has for them.
+const OKAY: i16 = crate::bindings::GNTST_okay as i16;
+const NO_DEVICE_SPACE: i16 = crate::bindings::GNTST_no_device_space as i16;

@@ -15,11 +15,14 @@
 //! |--------------|------------------------------------------------------------------------|
 //! | [`xenbus`]   | the bus: drivers, devices, states; xenstore, typed and by transactions |
 //! | [`evtchn`]   | event channels and their handlers                                      |
-//! | [`grant`]    | pages granted to another domain                                        |
+//! | [`grant`]    | pages granted to another domain, and those that it grants              |
 //! | [`ring`]     | both halves of a ring, for any protocol                                |
 //! | [`io`]       | the protocols: what the bytes in the slots mean                        |
 //! | [`blk`]      | disks and requests, beyond [`kernel::block`]                           |
 //! | [`param`]    | module parameters with files in sysfs                                  |
+//! | [`shrinker`] | being told that memory is short                                        |
+//! | [`sysfs`]    | files of a device in sysfs                                             |
+//! | [`thread`]   | kernel threads, and waking them                                        |
 //! | [`work`]     | a module's own workqueue                                               |
 //! | [`debugfs`]  | a module's directory for statistics                                    |
 //! | [`domain`]   | what kind of domain this is                                            |
@@ -166,5 +169,8 @@ pub mod memory;
 pub mod param;
 mod print;
 pub mod ring;
+pub mod shrinker;
+pub mod sysfs;
+pub mod thread;
 pub mod work;
 pub mod xenbus;

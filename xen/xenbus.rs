@@ -34,14 +34,22 @@ use kernel::{
     },
 };
 
+mod mapped;
 mod pages;
 mod state;
 pub mod store;
 pub mod value;
+mod watch;
 
 pub use self::{
+    mapped::MappedPages,
     pages::GrantedPages,
-    state::State, //
+    state::State,
+    watch::{
+        Watch,
+        WatchHandler,
+        WatchThread, //
+    }, //
 };
 
 mod private {

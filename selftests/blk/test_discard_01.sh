@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # B12: what a guest discards is discarded in dom0, in units that the guest is told of. Not offered
 # by the toolstack, or on a read-only disk, there is none.
-# drivers: rust c
+# pairs: rust/c
+# control: c/c
 # timeout: 400
 
 # shellcheck source=selftests/blk/common.sh

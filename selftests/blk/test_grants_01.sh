@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # B01: a guest that has far too few grant references for what its disks could use: all of them work,
 # none hangs, and no request fails. With and without persistent grants.
-# drivers: rust
+# pairs: rust/c
 # timeout: 500
 # tier: long
 

@@ -3,7 +3,7 @@
 # Keys in xenstore that make no sense: the device is refused, an error node names the key, and
 # other disks are not affected. The C driver takes no notice of most, hence no run with it.
 # The devices have no sectors, so that nobody reads them: their backends are keys and nothing else.
-# drivers: rust
+# pairs: rust/c
 # timeout: 400
 
 # shellcheck source=selftests/blk/common.sh

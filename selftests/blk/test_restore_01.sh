@@ -4,7 +4,7 @@
 # less, and then again with one that allows more: another number of rings, rings of another size,
 # fewer segments in a request, persistent grants or none. Nothing is lost, the load goes on, and the
 # disk's limits are those of its backend. (The C driver asserts that a new backend allows no less.)
-# drivers: rust
+# pairs: rust/c
 # timeout: 900
 # tier: long
 

@@ -3,7 +3,7 @@
 # B19: a restored guest finds larger sectors than its disk had. In use, the disk is refused, with an
 # error that says why, and what waits for it ends with an error. Not in use, it has the new sectors.
 # Larger or not, smaller ones are taken.
-# drivers: rust
+# pairs: rust/c
 # timeout: 700
 # tier: long
 # allow-console: I/O error

@@ -15,6 +15,9 @@ use xen::{
     ring, //
 };
 
+// As the backend's root calls it.
+use io::blkif::back as wire;
+
 #[path = "../../xen"]
 mod xen {
     pub(crate) mod blk {
@@ -37,6 +40,13 @@ mod blkfront {
     pub(crate) mod number;
     pub(crate) mod stats;
     pub(crate) mod transfer;
+}
+
+#[path = "../../blkback"]
+mod blkback {
+    pub(crate) mod features;
+    pub(crate) mod polling;
+    pub(crate) mod request;
 }
 
 /// What `xen/memory.rs` needs of the generated bindings.

@@ -4,13 +4,18 @@
  * kernel crate's own bindings is chosen in bindgen_parameters.
  */
 
+#include <linux/bio.h>
 #include <linux/blk-mq.h>
 #include <linux/blkdev.h>
 #include <linux/cdrom.h>
 #include <linux/device.h>
 #include <linux/hdreg.h>
 #include <linux/interrupt.h>
+#include <linux/kthread.h>
 #include <linux/moduleparam.h>
+#include <linux/pagemap.h>
+#include <linux/shrinker.h>
+#include <linux/sysfs.h>
 #include <linux/workqueue.h>
 
 #include <xen/events.h>
@@ -35,3 +40,8 @@ XEN_CONST(gfp_t, GFP_NOWAIT);
 XEN_CONST(gfp_t, __GFP_ZERO);
 XEN_CONST(gfp_t, __GFP_NOWARN);
 XEN_CONST(size_t, XEN_PAGE_SIZE);
+XEN_CONST(blk_mode_t, BLK_OPEN_READ);
+XEN_CONST(blk_mode_t, BLK_OPEN_WRITE);
+XEN_CONST(blk_opf_t, REQ_PREFLUSH);
+XEN_CONST(blk_opf_t, REQ_SYNC);
+XEN_CONST(blk_opf_t, REQ_IDLE);

@@ -44,6 +44,33 @@ impl BouncePage {
             page: NonNull::new(page)?,
         })
     }
+
+    #[inline]
+    pub(crate) fn page(&self) -> *mut bindings::page {
+        self.page.as_ptr()
+    }
+
+    /// Whether somebody else still has a reference to the page, who may read it.
+    #[inline]
+    pub fn is_shared(&self) -> bool {
+        // SAFETY: The page is valid by the type invariant.
+        unsafe { bindings::xen_page_is_shared(self.page.as_ptr()) }
+    }
+
+    /// Copies what is at `offset` of the page, as much as there is room for; [`false`] if the page has
+    /// not as much.
+    #[must_use]
+    pub fn read(&self, offset: usize, into: &mut [u8]) -> bool {
+        let end = offset.checked_add(into.len());
+        if end.is_none_or(|end| end > bindings::XEN_PAGE_SIZE) {
+            return false;
+        }
+        // CAST: Both are at most 4096.
+        let (offset, length) = (offset as c_uint, into.len() as c_uint);
+        // SAFETY: The page is valid by the type invariant, and so is `into`, for as many bytes.
+        unsafe { bindings::xen_read_frame(into.as_mut_ptr().cast(), self.frame(), offset, length) };
+        true
+    }
 }
 
 impl BouncePage {
@@ -142,6 +169,16 @@ impl BouncePool {
         Some(page)
     }
 
+    /// Frees pages until no more than `most` are free, or there are no more than there must be.
+    /// Any context.
+    pub fn shrink(&mut self, most: usize) {
+        while self.pages.len() > most && self.quota.has_grown() {
+            // INVARIANT: One less is in `pages`.
+            self.quota.drop_free();
+            drop(self.pages.pop());
+        }
+    }
+
     /// Gives a page back. Any context.
     #[inline]
     pub fn give(&mut self, page: BouncePage) {
@@ -152,7 +189,7 @@ impl BouncePool {
         }
     }
 
-    /// A page does not come back: its grant is parked. Any context.
+    /// A page does not come back: its grant is parked, or somebody else still has it. Any context.
     #[inline]
     pub fn forgo(&mut self) {
         self.quota.lose();

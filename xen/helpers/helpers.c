@@ -4,6 +4,10 @@
  * `xen` needs. One file for each subject; this one makes them one object.
  */
 
+#include "bdev.c"
 #include "blk.c"
-#include "page.c"
 #include "domain.c"
+#include "grant.c"
+#include "page.c"
+#include "sysfs.c"
+#include "thread.c"

@@ -55,6 +55,15 @@ void rust_helper_xen_copy_to_frame(unsigned long to, unsigned int offset,
 		       length);
 }
 
+void rust_helper_xen_read_frame(void *to, unsigned long from,
+				unsigned int offset, unsigned int length);
+void rust_helper_xen_read_frame(void *to, unsigned long from,
+				unsigned int offset, unsigned int length)
+{
+	memcpy_from_page(to, xen_pfn_to_page(from),
+			 offset_in_page_of(from, offset), length);
+}
+
 unsigned int rust_helper_xen_memalloc_noio_save(void);
 unsigned int rust_helper_xen_memalloc_noio_save(void)
 {

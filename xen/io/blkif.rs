@@ -8,6 +8,8 @@
 //!
 //! Xen's public header: `xen/include/public/io/blkif.h`.
 
+pub mod back;
+
 use crate::ring::{
     Entries,
     Protocol, //

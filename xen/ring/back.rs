@@ -111,6 +111,12 @@ impl<P: Protocol, M: Memory> Back<P, M> {
         Ok(self.seen != self.consumed)
     }
 
+    /// Whether there are requests to take.
+    #[inline]
+    pub fn has_requests(&mut self) -> Result<bool, Impossible> {
+        Ok(self.consumed != self.seen || self.look()?)
+    }
+
     /// Takes a private copy of the next request, if there is one.
     ///
     /// What it says is not checked: it comes from another domain.

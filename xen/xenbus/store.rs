@@ -62,6 +62,8 @@ impl fmt::Display for Text {
     }
 }
 
+crate::printable!(Text);
+
 /// Why a key could not be read.
 pub struct KeyError {
     key: &'static CStr,
@@ -111,11 +113,11 @@ impl fmt::Display for Printable {
 /// No transaction.
 const NIL: bindings::xenbus_transaction = bindings::xenbus_transaction { id: 0 };
 
-fn read_raw(dir: &CStr, key: &CStr) -> Result<Text> {
+fn read_raw(within: bindings::xenbus_transaction, dir: &CStr, key: &CStr) -> Result<Text> {
     let mut length = 0;
     // SAFETY: The strings are NUL-terminated, and `length` outlives the call.
     let text = from_err_ptr(unsafe {
-        bindings::xenbus_read(NIL, dir.as_char_ptr(), key.as_char_ptr(), &mut length)
+        bindings::xenbus_read(within, dir.as_char_ptr(), key.as_char_ptr(), &mut length)
     });
     Ok(Text {
         bytes: NonNull::new(text?.cast()).ok_or(EIO)?,
@@ -126,7 +128,7 @@ fn read_raw(dir: &CStr, key: &CStr) -> Result<Text> {
 
 /// Reads a node outside of any transaction. [`None`] if it does not exist or is empty.
 pub fn read_text(dir: &CStr, key: &CStr) -> Result<Option<Text>> {
-    match read_raw(dir, key) {
+    match read_raw(NIL, dir, key) {
         Ok(text) => Ok((!text.as_bytes().is_empty()).then_some(text)),
         Err(error) if error == ENOENT => Ok(None),
         Err(error) => Err(error),
@@ -135,6 +137,10 @@ pub fn read_text(dir: &CStr, key: &CStr) -> Result<Option<Text>> {
 
 /// Reads a value that may be missing.
 pub fn read<V: Value>(dir: &CStr, key: &'static CStr) -> Result<Option<V>, KeyError> {
+    read_as(dir, key, key)
+}
+
+fn read_as<V: Value>(dir: &CStr, key: &CStr, name: &'static CStr) -> Result<Option<V>, KeyError> {
     let fault = match read_text(dir, key) {
         Ok(None) => return Ok(None),
         Ok(Some(text)) => match V::parse(text.as_bytes()) {
@@ -146,7 +152,7 @@ pub fn read<V: Value>(dir: &CStr, key: &'static CStr) -> Result<Option<V>, KeyEr
         },
         Err(error) => Fault::Unreadable(error),
     };
-    Err(KeyError { key, fault })
+    Err(KeyError { key: name, fault })
 }
 
 /// Reads a value that must be there.
@@ -157,9 +163,21 @@ pub fn require<V: Value>(dir: &CStr, key: &'static CStr) -> Result<V, KeyError> 
     })
 }
 
+/// Reads a value that must be there, whose key has a number; errors name it without.
+pub fn require_numbered<V: Value>(
+    dir: &CStr,
+    key: &CStr,
+    name: &'static CStr,
+) -> Result<V, KeyError> {
+    read_as(dir, key, name)?.ok_or(KeyError {
+        key: name,
+        fault: Fault::Missing,
+    })
+}
+
 /// Whether a node is known not to exist: not if it merely cannot be read.
 pub fn is_missing(dir: &CStr, key: &CStr) -> bool {
-    matches!(read_raw(dir, key), Err(error) if error == ENOENT)
+    matches!(read_raw(NIL, dir, key), Err(error) if error == ENOENT)
 }
 
 /// A transaction that has been started.
@@ -212,6 +230,24 @@ impl Transaction {
                 dir.as_char_ptr(),
                 key.as_char_ptr(),
                 text.as_char_ptr(),
+            )
+        })
+    }
+
+    /// Writes what a node holds once more, for those who watch it.
+    ///
+    /// # Errors
+    ///
+    /// `ENOENT` if it is not there, or what xenstore says.
+    pub fn write_again(&self, dir: &CStr, key: &CStr) -> Result {
+        let text = read_raw(self.raw(), dir, key)?;
+        // SAFETY: The strings are NUL-terminated: there is one behind what was read.
+        to_result(unsafe {
+            bindings::xenbus_write(
+                self.raw(),
+                dir.as_char_ptr(),
+                key.as_char_ptr(),
+                text.bytes.as_ptr().cast(),
             )
         })
     }

@@ -20,6 +20,9 @@ use xen::{
     ring, //
 };
 
+// As the backend's root calls it.
+use io::blkif::back as wire;
+
 #[path = "../../../xen"]
 mod xen {
     pub mod blk {
@@ -41,4 +44,11 @@ mod blkfront {
     pub mod number;
     pub mod stats;
     pub mod transfer;
+}
+
+#[path = "../../../blkback"]
+mod blkback {
+    pub mod features;
+    pub mod polling;
+    pub mod request;
 }

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: GPL-2.0
+
+#include <linux/device.h>
+#include <linux/sysfs.h>
+
+void rust_helper_xen_sysfs_attr_init(struct attribute *attr);
+void rust_helper_xen_sysfs_attr_init(struct attribute *attr)
+{
+	sysfs_attr_init(attr);
+}
+
+bool rust_helper_xen_device_is_registered(struct device *dev);
+bool rust_helper_xen_device_is_registered(struct device *dev)
+{
+	return device_is_registered(dev);
+}

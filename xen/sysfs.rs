@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Files of a device in sysfs, read-only.
+//!
+//! C header: [`include/linux/sysfs.h`](srctree/include/linux/sysfs.h)
+
+use crate::{
+    bindings,
+    xenbus::{
+        Device,
+        DeviceRef, //
+    },
+};
+use core::ffi::CStr;
+use kernel::{
+    error::to_result,
+    fmt,
+    prelude::*,
+    str::{
+        CString,
+        Formatter, //
+    },
+    sync::Arc, //
+};
+
+/// A file: its name, and what prints its content.
+pub struct File<T: 'static> {
+    /// Its name.
+    pub name: &'static CStr,
+    /// Prints its content, without the newline. Process context; may not wait for whoever removes
+    /// the files.
+    pub show: fn(&T, &mut dyn fmt::Write) -> fmt::Result,
+}
+
+/// What C has of a file. C knows the address of `attribute`, which is that of the whole.
+#[repr(C)]
+struct Registered<T: 'static> {
+    attribute: bindings::device_attribute,
+    show: fn(&T, &mut dyn fmt::Write) -> fmt::Result,
+    /// The content of [`Files::_owner`].
+    owner: *const T,
+}
+
+/// Files of a device that are there, in the device's directory or one below it.
+///
+/// Dropping them removes them, and waits for whoever is reading one. Process context.
+///
+/// # Invariants
+///
+/// `group` is registered for `dev`; what its attributes point to stays where it is.
+pub struct Files<T: 'static> {
+    group: KBox<bindings::attribute_group>,
+    dev: DeviceRef,
+    _folder: Option<CString>,
+    _list: KVec<*mut bindings::attribute>,
+    _files: KVec<Registered<T>>,
+    _owner: Arc<T>,
+}
+
+// SAFETY: What is shown is `Send` and `Sync`; the rest is memory that nobody changes.
+unsafe impl<T: Send + Sync> Send for Files<T> {}
+// SAFETY: As above.
+unsafe impl<T: Send + Sync> Sync for Files<T> {}
+
+impl<T: Send + Sync> Files<T> {
+    /// Makes files that show `owner`, in the folder `folder` of the device's directory, or in that
+    /// itself.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`; `EEXIST` if there is one of the name.
+    pub fn new(
+        dev: &DeviceRef,
+        folder: Option<CString>,
+        files: &[File<T>],
+        owner: Arc<T>,
+    ) -> Result<Self> {
+        let mut registered = KVec::with_capacity(files.len(), GFP_KERNEL)?;
+        let mut list = KVec::with_capacity(files.len() + 1, GFP_KERNEL)?;
+        for file in files {
+            let mut attribute = bindings::device_attribute::default();
+            attribute.attr.name = file.name.as_char_ptr();
+            attribute.attr.mode = 0o444;
+            attribute.__bindgen_anon_1.show = Some(Self::show_callback);
+            registered.push(
+                Registered {
+                    attribute,
+                    show: file.show,
+                    owner: &raw const *owner,
+                },
+                GFP_KERNEL,
+            )?;
+        }
+        // From here on they stay where they are: nothing is added to the vector.
+        for file in registered.iter_mut() {
+            let attribute = core::ptr::addr_of_mut!(file.attribute.attr);
+            // SAFETY: The attribute is valid.
+            unsafe { bindings::xen_sysfs_attr_init(attribute) };
+            list.push(attribute, GFP_KERNEL)?;
+        }
+        list.push(core::ptr::null_mut(), GFP_KERNEL)?;
+
+        let mut group = KBox::new(bindings::attribute_group::default(), GFP_KERNEL)?;
+        if let Some(folder) = &folder {
+            group.name = folder.as_char_ptr();
+        }
+        group.__bindgen_anon_2.attrs = list.as_mut_ptr();
+        // SAFETY: The device is valid; the group and what it points to stay until it is removed.
+        to_result(unsafe { bindings::sysfs_create_group(Self::kobject(dev), &*group) })?;
+        // INVARIANT: It was just registered.
+        Ok(Self {
+            group,
+            dev: dev.clone(),
+            _folder: folder,
+            _list: list,
+            _files: registered,
+            _owner: owner,
+        })
+    }
+
+    /// # Safety
+    ///
+    /// `attribute` must be one that `new` made for `T`, and `buffer` have room for a page.
+    unsafe extern "C" fn show_callback(
+        _dev: *mut bindings::device,
+        attribute: *mut bindings::device_attribute,
+        buffer: *mut c_char,
+    ) -> isize {
+        // SAFETY: By this function's requirements it is the start of a `Registered<T>`, which lives as
+        // long as the file.
+        let file = unsafe { &*attribute.cast::<Registered<T>>() };
+        // SAFETY: `Files` has a reference to it and outlives the file.
+        let owner = unsafe { &*file.owner };
+        // SAFETY: By this function's requirements. Nobody else uses the buffer.
+        let buffer = unsafe {
+            core::slice::from_raw_parts_mut(buffer.cast::<u8>(), bindings::XEN_PAGE_SIZE)
+        };
+        let mut text = Formatter::new(buffer);
+        match (file.show)(owner, &mut text).and_then(|()| fmt::Write::write_str(&mut text, "\n")) {
+            // CAST: At most a page.
+            Ok(()) => text.bytes_written() as isize,
+            // CAST: Errors fit into `isize`.
+            Err(fmt::Error) => EIO.to_errno() as isize,
+        }
+    }
+}
+
+impl<T> Files<T> {
+    fn kobject(dev: &Device) -> *mut bindings::kobject {
+        // SAFETY: The device is valid by its invariant.
+        unsafe { core::ptr::addr_of_mut!((*dev.as_raw()).dev.kobj) }
+    }
+}
+
+impl<T> Drop for Files<T> {
+    fn drop(&mut self) {
+        // SAFETY: It is registered by the type invariant.
+        unsafe { bindings::sysfs_remove_group(Self::kobject(&self.dev), &*self.group) };
+    }
+}
