@@ -311,7 +311,7 @@ impl Mover {
         }
         counters.copied_seg.add(segments.len() as u64);
         if writes {
-            if let Err(trouble) = self.copy(transfer, Direction::FromGrant) {
+            if let Err(trouble) = self.copy([&*transfer], Direction::FromGrant) {
                 self.give_pages_back(transfer);
                 return Err(trouble);
             }
@@ -319,8 +319,13 @@ impl Mover {
         Ok(())
     }
 
-    fn copy(&mut self, transfer: &Transfer<Job>, direction: Direction) -> Result<(), Trouble> {
-        let copies = transfer.parts.iter().filter_map(|part| match &part.buffer {
+    fn copy<'a>(
+        &mut self,
+        transfers: impl IntoIterator<Item = &'a Transfer<Job>>,
+        direction: Direction,
+    ) -> Result<(), Trouble> {
+        let parts = transfers.into_iter().flat_map(|transfer| &transfer.parts);
+        let copies = parts.filter_map(|part| match &part.buffer {
             Buffer::Own(page) => Some(Copy {
                 gref: part.gref,
                 page,
@@ -345,9 +350,13 @@ impl Mover {
         }
     }
 
-    /// Brings what was read to the frontend.
-    pub(crate) fn deliver(&mut self, transfer: &Transfer<Job>) -> Result<(), Trouble> {
-        self.copy(transfer, Direction::ToGrant)
+    /// Brings what these transfers have read to the frontend. With an error, it is not known what of
+    /// it has arrived; it may be brought again.
+    pub(crate) fn deliver<'a>(
+        &mut self,
+        transfers: impl IntoIterator<Item = &'a Transfer<Job>>,
+    ) -> Result<(), Trouble> {
+        self.copy(transfers, Direction::ToGrant)
     }
 
     /// Takes the memory back of a transfer that is done. What is mapped will be unmapped by
