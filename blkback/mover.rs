@@ -53,8 +53,8 @@ use xen::{
 
 /// Pages for copies that a ring has from the beginning, so that it can go on when there is no memory;
 /// and how many it keeps.
-const LEAST_COPY_PAGES: usize = 2;
-const MOST_COPY_PAGES: usize = 256;
+const LEAST_COPY_PAGES: u32 = 2;
+const MOST_COPY_PAGES: u32 = 512;
 
 /// Most segments of a request, which the frontend is told.
 pub(crate) const MAX_SEGMENTS: usize = xen::blk::bio::MAX_PARTS;
@@ -365,7 +365,10 @@ impl Mover {
         for part in transfer.parts.drain_all() {
             match part.buffer {
                 // Somebody may still be sending it.
-                Buffer::Own(page) if page.is_shared() => drop(page),
+                Buffer::Own(page) if page.is_shared() => {
+                    self.pool.forgo();
+                    drop(page);
+                }
                 Buffer::Own(page) => self.pool.give(page),
                 Buffer::Mapped(mapping) => {
                     let kept = match (&mut self.persistent, part.keep) {

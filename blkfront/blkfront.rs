@@ -11,19 +11,37 @@
 //! | `features.rs`   | what the two ends agree on, checked (pure)                        |
 //! | `frontend.rs`   | a device from its appearance to its removal: the state machine    |
 //! | `connection.rs` | the rings of a device, made and announced                         |
+//! | `peer.rs`       | what a device knows of its backend                                |
+//! | `live.rs`       | the disk of a device while there is one                           |
 //! | `queue.rs`      | the disk's hardware queues, and which ring is whose                |
+//! | `events.rs`     | the backend's events                                              |
 //! | `ring.rs`       | requests and responses of one ring: the hot path                  |
+//! | `command.rs`    | messages to the backend, and what its answers mean                |
+//! | `transfer.rs`   | how reads and writes become messages (pure)                       |
+//! | `loan.rs`       | the memory of a request that the backend may use                  |
+//! | `stats.rs`      | what a queue has done, counted (pure)                             |
+//! | `fault.rs`      | what can be wrong with a device                                   |
+//! | `identity.rs`   | which disk a device is                                            |
 //! | `disk.rs`       | the disk that the guest sees                                      |
 //!
 //! Protocol: Xen's public header `xen/include/public/io/blkif.h`.
 
+mod command;
 mod connection;
 mod disk;
+mod events;
+mod fault;
 mod features;
 mod frontend;
+mod identity;
+mod live;
+mod loan;
 mod number;
+mod peer;
 mod queue;
 mod ring;
+mod stats;
+mod transfer;
 
 use core::ffi::CStr;
 use frontend::Frontend;
@@ -35,6 +53,7 @@ use kernel::{
 };
 use xen::{
     blk::Major,
+    debugfs::ModuleDir,
     domain,
     io::blkif,
     work::{
@@ -57,12 +76,57 @@ xen::module_param! {
 }
 
 xen::module_param! {
+    /// Rings beside them that are polled.
+    static POLL_QUEUES: u32 = 0;
+    module: "xen_blkfront",
+    name: "poll_queues",
+    mode: 0o444,
+    description: "Number of additional queues per virtual disk for polled I/O (default is 0)",
+}
+
+xen::module_param! {
     /// Pages that a ring may have, as a power of two.
     static MAX_RING_PAGE_ORDER: i32 = 0;
     module: "xen_blkfront",
     name: "max_ring_page_order",
     mode: 0o444,
     description: "Maximum order of pages to be used for the shared ring",
+}
+
+xen::module_param! {
+    /// Segments that a request may have.
+    static MAX_INDIRECT_SEGMENTS: u32 = 32;
+    module: "xen_blkfront",
+    name: "max_indirect_segments",
+    mode: 0o444,
+    description: "Maximum amount of segments in indirect requests (default is 32)",
+}
+
+xen::module_param! {
+    /// Whether backends may keep pages mapped.
+    static FEATURE_PERSISTENT: bool = true;
+    module: "xen_blkfront",
+    name: "feature_persistent",
+    mode: 0o644,
+    description: "Enables the persistent grants feature",
+}
+
+xen::module_param! {
+    /// Pages of a ring that may stay granted.
+    static MAX_PERSISTENT_GRANTS: u32 = 1056;
+    module: "xen_blkfront",
+    name: "max_persistent_grants",
+    mode: 0o644,
+    description: "Maximum number of pages per ring that stay granted (default is 1056)",
+}
+
+xen::module_param! {
+    /// Seconds after which a backend that does not answer is given up.
+    static REQUEST_TIMEOUT: u32 = 0;
+    module: "xen_blkfront",
+    name: "request_timeout",
+    mode: 0o644,
+    description: "Seconds after which a disk fails whose backend does not answer, 0 for never (default)",
 }
 
 xen::module_param! {
@@ -125,12 +189,13 @@ impl xenbus::Driver for Blkfront {
 /// The module while it is loaded.
 ///
 /// Fields are dropped in this order: first all devices go, then nothing queues work any more, then
-/// no disk has the major number.
+/// the directory in debugfs goes, and then no disk has the major number.
 #[pin_data]
 struct BlkfrontModule {
     #[pin]
     _driver: driver::Registration<xenbus::Adapter<Blkfront>>,
     _work: ModuleQueueGuard,
+    _debugfs: ModuleDir,
     _major: Major,
 }
 
@@ -146,6 +211,7 @@ impl kernel::InPlaceModule for BlkfrontModule {
                     pr_warn!("can't get major {} with name xvd\n", number::XENVBD_MAJOR)
                 })?
             },
+            _debugfs: ModuleDir::new(c"xen-blkfront")?,
             _work: WORK.create(c"xen-blkfront")?,
             _driver <- driver::Registration::new(
                 <Self as kernel::ModuleMetadata>::NAME,
@@ -165,11 +231,28 @@ fn check_parameters() {
         MAX_RING_PAGE_ORDER.set(most);
     }
 
+    let segments = MAX_INDIRECT_SEGMENTS.get();
+    let most = features::MOST_INDIRECT_SEGMENTS;
+    let least = features::DIRECT_SEGMENTS;
+    if !(least..=most).contains(&segments) {
+        MAX_INDIRECT_SEGMENTS.set(segments.clamp(least, most));
+        pr_info!(
+            "Invalid max_indirect_segments ({segments}), will use {}.\n",
+            MAX_INDIRECT_SEGMENTS.get()
+        );
+    }
+
     let online = domain::online_cpus();
     let queues = MAX_QUEUES.get();
     if queues > online || queues == 0 {
         pr_info!("Invalid max_queues ({queues}), will use default max: {online}.\n");
         MAX_QUEUES.set(online);
+    }
+
+    let polled = POLL_QUEUES.get();
+    if polled > online {
+        pr_info!("Invalid poll_queues ({polled}), will use {online}.\n");
+        POLL_QUEUES.set(online);
     }
 }
 

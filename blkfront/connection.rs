@@ -3,12 +3,17 @@
 //! The rings of a device: agreed on, made, and announced to the backend.
 
 use crate::{
+    fault::Failure,
     features::RingLimits,
-    frontend::Failure,
     queue::Queues,
-    ring::Ring,
+    ring::{
+        Conduct,
+        Ring, //
+    },
+    FEATURE_PERSISTENT,
     MAX_QUEUES,
     MAX_RING_PAGE_ORDER,
+    POLL_QUEUES,
     TRUSTED, //
 };
 use core::ffi::CStr;
@@ -32,17 +37,20 @@ pub(crate) fn agree(otherend: &CStr) -> Result<RingLimits, Failure> {
         order: store::read(otherend, c"max-ring-page-order")?.unwrap_or(0),
     };
     let ours = RingLimits {
-        queues: MAX_QUEUES.get(),
+        queues: MAX_QUEUES.get().saturating_add(POLL_QUEUES.get()),
         // `check_parameters` has made sure of that.
         order: MAX_RING_PAGE_ORDER.get().try_into().unwrap_or(0),
     };
     Ok(ours.agree(theirs))
 }
 
-/// Whether the backend is to see nothing but the data: if the toolstack or the user says so.
-pub(crate) fn is_untrusted(front: &CStr) -> Result<bool, Failure> {
+/// What the toolstack and the user say of how to treat the backend.
+pub(crate) fn conduct(front: &CStr) -> Result<Conduct, Failure> {
     let trusted = store::read(front, c"trusted")?.unwrap_or(true);
-    Ok(!trusted || !TRUSTED.get())
+    Ok(Conduct {
+        untrusted: !trusted || !TRUSTED.get(),
+        persistent: FEATURE_PERSISTENT.get(),
+    })
 }
 
 /// Makes all rings.
@@ -50,10 +58,10 @@ pub(crate) fn make_rings(
     dev: &DeviceRef,
     queues: &Arc<Queues>,
     limits: RingLimits,
-    untrusted: bool,
+    conduct: Conduct,
 ) -> Result<(), Failure> {
     for index in 0..limits.queues {
-        let ring = Ring::new(dev, queues, index, limits, untrusted)?;
+        let ring = Ring::new(dev, queues, index, limits, conduct)?;
         queues.attach(index, limits.queues, ring)?;
     }
     Ok(())
@@ -64,6 +72,7 @@ pub(crate) fn announce(
     dev: &DeviceRef,
     queues: &Queues,
     limits: RingLimits,
+    conduct: Conduct,
 ) -> Result<(), Failure> {
     store::Transaction::run(|transaction| {
         let front = dev.nodename();
@@ -86,7 +95,8 @@ pub(crate) fn announce(
         }
         transaction.write(front, c"protocol", fmt!("{}", blkif::PROTOCOL))?;
         // Without persistent grants the backend must let go of each page before it answers.
-        transaction.write(front, c"feature-persistent", fmt!("0"))
+        let persistent = u32::from(conduct.persistent);
+        transaction.write(front, c"feature-persistent", fmt!("{persistent}"))
     })
     .map_err(|error| Failure::Errno("writing to xenstore", error))
 }

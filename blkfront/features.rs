@@ -27,6 +27,11 @@ impl RingLimits {
             order: self.order.min(other.order),
         }
     }
+
+    /// How many of the queues are polled, if so many are to be: all but one at most.
+    pub(crate) fn polled(self, wanted: u32) -> u32 {
+        wanted.min(self.queues.saturating_sub(1))
+    }
 }
 
 /// How the backend makes written data durable.
@@ -60,11 +65,126 @@ impl Flush {
     }
 }
 
+/// How many segments a request may have, if this side allows `ours` and the backend `theirs` for
+/// indirect requests (`feature-max-indirect-segments`).
+///
+/// [`DIRECT_SEGMENTS`] means that there are none of those: so many go without.
+pub(crate) fn agree_segments(ours: u32, theirs: u32) -> u32 {
+    ours.min(theirs)
+        .clamp(DIRECT_SEGMENTS, MOST_INDIRECT_SEGMENTS)
+}
+
+/// Segments of a request that is not indirect.
+pub(crate) const DIRECT_SEGMENTS: u32 = 11;
+
+/// Most segments of an indirect request: 8 frames of 512.
+pub(crate) const MOST_INDIRECT_SEGMENTS: u32 = 4096;
+
+/// How the backend forgets data (`feature-discard`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Discard {
+    /// It forgets so many bytes at once or nothing; 0 if it does not say.
+    pub(crate) granularity: u32,
+    /// Where the first of these units begins, in bytes.
+    pub(crate) alignment: u32,
+    /// It can forget so that nobody finds the data again (`discard-secure`).
+    pub(crate) secure: bool,
+}
+
+/// `discard-granularity` is not a number of sectors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct GranularityError(u32);
+
+impl fmt::Display for GranularityError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "discard-granularity is {}, not a multiple of 512",
+            self.0
+        )
+    }
+}
+
+impl Discard {
+    /// Checks what the backend says.
+    ///
+    /// Linux' backend writes an alignment of 2^32 - 1 for a disk that does not know its own: what is
+    /// no place within the first unit is none.
+    pub(crate) fn new(
+        granularity: u32,
+        alignment: u32,
+        secure: bool,
+    ) -> Result<Self, GranularityError> {
+        if granularity % 512 != 0 {
+            return Err(GranularityError(granularity));
+        }
+        let known = alignment < granularity && alignment % 512 == 0;
+        Ok(Self {
+            granularity,
+            alignment: if known { alignment } else { 0 },
+            secure,
+        })
+    }
+}
+
+/// What requests may be like, for both ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Terms {
+    /// How data is made durable.
+    pub(crate) flush: Flush,
+    /// How data is forgotten, if at all.
+    pub(crate) discard: Option<Discard>,
+    /// Most segments of a request, see [`agree_segments`].
+    pub(crate) segments: u32,
+    /// Pages are granted once for many requests (`feature-persistent`).
+    pub(crate) persistent: bool,
+    /// Requests must be of whole sectors of so many bytes.
+    pub(crate) sector_size: u32,
+}
+
+impl Terms {
+    /// Whether `offered` has secure discards, and these terms only others.
+    pub(crate) fn lost_secure(&self, offered: Self) -> bool {
+        matches!(
+            (self.discard, offered.discard),
+            (
+                Some(Discard { secure: false, .. }),
+                Some(Discard { secure: true, .. })
+            )
+        )
+    }
+
+    /// These terms without what has turned out not to work with `other`.
+    pub(crate) fn without_lost(self, other: Self) -> Self {
+        let discard = match (self.discard, other.discard) {
+            (Some(ours), Some(theirs)) => Some(Discard {
+                secure: ours.secure && theirs.secure,
+                ..ours
+            }),
+            _ => None,
+        };
+        Self {
+            flush: if other.flush == self.flush {
+                self.flush
+            } else {
+                Flush::None
+            },
+            discard,
+            ..self
+        }
+    }
+}
+
 /// Bits of the backend's `info` key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DiskInfo(pub(crate) u32);
 
 impl DiskInfo {
+    /// It is a CD-ROM.
+    pub(crate) fn is_cdrom(self) -> bool {
+        self.0 & 0x1 != 0
+    }
+
     /// The medium can be removed.
     pub(crate) fn is_removable(self) -> bool {
         self.0 & 0x2 != 0
@@ -189,6 +309,15 @@ mod tests {
     }
 
     #[test]
+    fn one_queue_is_not_polled() {
+        assert_eq!(limits(4, 0).polled(0), 0);
+        assert_eq!(limits(4, 0).polled(2), 2);
+        assert_eq!(limits(4, 0).polled(u32::MAX), 3);
+        assert_eq!(limits(1, 0).polled(1), 0);
+        assert_eq!(limits(0, 0).polled(1), 0);
+    }
+
+    #[test]
     fn flush_is_preferred() {
         assert_eq!(Flush::choose(false, false), Flush::None);
         assert_eq!(Flush::choose(false, true), Flush::Barrier);
@@ -204,11 +333,104 @@ mod tests {
     }
 
     #[test]
+    fn segments_are_what_both_allow() {
+        assert_eq!(agree_segments(32, 256), 32);
+        assert_eq!(agree_segments(256, 32), 32);
+        assert_eq!(agree_segments(256, 12), 12);
+        // Nothing offered, or not worth it: requests without frames of segments.
+        for theirs in 0..=11 {
+            assert_eq!(agree_segments(32, theirs), 11);
+        }
+        for ours in 0..=11 {
+            assert_eq!(agree_segments(ours, 256), 11);
+        }
+        assert_eq!(agree_segments(u32::MAX, u32::MAX), 4096);
+    }
+
+    #[test]
+    fn discards_that_can_be() {
+        for (granularity, alignment, expected) in [
+            (0, 0, 0),
+            (0, 512, 0),
+            (4096, 0, 0),
+            (4096, 3584, 3584),
+            (4096, 4096, 0),
+            (4096, 100, 0),
+            (65536, u32::MAX, 0),
+            (196_608, 65536, 65536),
+        ] {
+            for secure in [false, true] {
+                assert_eq!(
+                    Discard::new(granularity, alignment, secure),
+                    Ok(Discard {
+                        granularity,
+                        alignment: expected,
+                        secure,
+                    })
+                );
+            }
+        }
+        for granularity in [1, 511, 513, u32::MAX] {
+            assert_eq!(
+                Discard::new(granularity, 0, false),
+                Err(GranularityError(granularity))
+            );
+        }
+    }
+
+    /// All terms that differ in what can turn out not to work.
+    fn all_terms() -> impl Iterator<Item = Terms> {
+        let discards = [None, Some(false), Some(true)];
+        let flushes = [Flush::None, Flush::Diskcache, Flush::Barrier];
+        flushes.into_iter().flat_map(move |flush| {
+            discards.into_iter().map(move |secure| Terms {
+                flush,
+                discard: secure.map(|secure| Discard {
+                    granularity: 4096,
+                    alignment: 512,
+                    secure,
+                }),
+                segments: 32,
+                persistent: false,
+                sector_size: 512,
+            })
+        })
+    }
+
+    #[test]
+    fn nothing_lost_is_no_change() {
+        for terms in all_terms() {
+            assert_eq!(terms.without_lost(terms), terms);
+        }
+    }
+
+    #[test]
+    fn what_is_lost_stays_lost() {
+        for offered in all_terms() {
+            for now in all_terms() {
+                let left = offered.without_lost(now);
+                assert!(left.flush == Flush::None || left.flush == offered.flush);
+                assert!(left.flush == Flush::None || left.flush == now.flush);
+                if let Some(discard) = left.discard {
+                    assert!(offered.discard.is_some());
+                    assert_eq!(
+                        now.discard.map(|now| discard.secure && !now.secure),
+                        Some(false)
+                    );
+                }
+                assert_eq!(left.without_lost(now), left);
+                assert_eq!(left.segments, offered.segments);
+            }
+        }
+    }
+
+    #[test]
     fn bits_of_the_disk() {
         for bits in 0..8 {
             // Bits that nobody has given a meaning do not count.
             for junk in [0, 0xffff_fff8] {
                 let info = DiskInfo(bits | junk);
+                assert_eq!(info.is_cdrom(), bits & 1 != 0);
                 assert_eq!(info.is_removable(), bits & 2 != 0);
                 assert_eq!(info.is_read_only(), bits & 4 != 0);
             }
@@ -324,5 +546,8 @@ mod tests {
             assert!(write!(rest, "{error}").is_ok());
             assert_eq!(rest.0, "");
         }
+        let mut rest = Rest("discard-granularity is 513, not a multiple of 512");
+        assert!(write!(rest, "{}", GranularityError(513)).is_ok());
+        assert_eq!(rest.0, "");
     }
 }

@@ -11,32 +11,26 @@
 
 use crate::{
     connection,
-    disk::{
-        self,
-        Offer, //
+    fault::{
+        Failure,
+        Fault, //
     },
-    features::{
-        Flush,
-        GeometryError, //
+    identity::{
+        identify,
+        Identity, //
     },
-    number::{
-        DiskNumber,
-        NumberError, //
-    },
+    live::Live,
+    number::DiskNumber,
+    peer::Peer,
     queue::Queues,
-    ring::Fault,
-    Blkfront,
+    ring::Remains,
+    POLL_QUEUES,
     WORK, //
 };
-use core::{
-    ffi::CStr,
-    fmt, //
-};
+use core::ffi::CStr;
 use kernel::{
-    alloc::AllocError,
-    device, new_mutex, new_work,
+    device, new_delayed_work, new_mutex, new_work,
     prelude::*,
-    str::CString,
     sync::{
         atomic::{
             Acquire,
@@ -47,14 +41,14 @@ use kernel::{
         Mutex, //
     },
     workqueue::{
+        impl_has_delayed_work,
         impl_has_work,
+        DelayedWork,
         Work,
         WorkItem, //
     },
 };
 use xen::{
-    blk::Disk,
-    domain,
     io::blkif,
     work::{
         self,
@@ -63,8 +57,6 @@ use xen::{
     },
     xenbus::{
         self,
-        store,
-        value::AnyRadix,
         DeviceRef,
         State, //
     },
@@ -73,78 +65,8 @@ use xen::{
 /// How long a device that is to go waits for the requests in flight, in milliseconds.
 const PATIENCE: u32 = 30_000;
 
-/// How often a connected backend is told that what it says makes no sense.
-const MOST_COMPLAINTS: u32 = 10;
-
-/// Why a device cannot be used.
-pub(crate) enum Failure {
-    /// A key in xenstore is missing or makes no sense.
-    Key(store::KeyError),
-    /// The virtual device number makes no sense.
-    Number(u32, NumberError),
-    /// The disk's size or sectors make no sense.
-    Geometry(GeometryError),
-    /// Another disk has the minor numbers.
-    MinorsInUse(DiskNumber),
-    /// Something else went wrong, while doing what is named.
-    Errno(&'static str, Error),
-}
-
-impl Failure {
-    fn errno(&self) -> Error {
-        match self {
-            Self::Key(error) => error.errno(),
-            Self::Number(..) => ENODEV,
-            Self::Geometry(_) => EINVAL,
-            Self::MinorsInUse(_) => EBUSY,
-            Self::Errno(_, errno) => *errno,
-        }
-    }
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Key(error) => error.fmt(f),
-            Self::Number(number, error) => {
-                write!(f, "virtual-device {number:#x} cannot be used: {error}")
-            }
-            Self::Geometry(error) => error.fmt(f),
-            Self::MinorsInUse(number) => {
-                write!(f, "the minor numbers of {number} are another disk's")
-            }
-            Self::Errno(what, errno) => write!(f, "{what}: error {}", errno.to_errno()),
-        }
-    }
-}
-
-impl From<store::KeyError> for Failure {
-    fn from(error: store::KeyError) -> Self {
-        Self::Key(error)
-    }
-}
-
-impl From<GeometryError> for Failure {
-    fn from(error: GeometryError) -> Self {
-        Self::Geometry(error)
-    }
-}
-
-impl From<AllocError> for Failure {
-    fn from(_: AllocError) -> Self {
-        Self::Errno("allocating memory", ENOMEM)
-    }
-}
-
-xen::printable!(DiskNumber, Failure, Fault);
-
-/// Which disk a device is.
-#[derive(Clone, Copy)]
-pub(crate) struct Identity {
-    pub(crate) number: DiskNumber,
-    /// What its requests call it.
-    pub(crate) handle: u16,
-}
+/// How often references and pages are given back that have not been needed since, in milliseconds.
+const TRIM_INTERVAL: u32 = 10_000;
 
 /// What there is of the disk.
 enum Life {
@@ -153,38 +75,9 @@ enum Life {
     /// The rings are announced.
     Announced(Arc<Queues>),
     /// The disk is there.
-    Live {
-        disk: Disk<Blkfront>,
-        /// What the backend has last said of it.
-        offer: Offer,
-        /// The toolstack has been told that the disk is in use.
-        refused: bool,
-        /// How often it has been told that the size makes no sense.
-        complaints: u32,
-    },
+    Live(Live),
     /// Nothing any more.
     Over,
-}
-
-/// What is known of the backend.
-#[derive(Clone)]
-struct Peer {
-    /// Its directory, which a resumed guest may find elsewhere.
-    dir: Arc<CString>,
-    /// Its state as last heard of.
-    state: State,
-}
-
-impl Peer {
-    /// Whether nothing can be expected of it any more.
-    fn has_gone(&self) -> bool {
-        match self.state {
-            State::Closed => true,
-            // The state may just have been unreadable; that it is not there is final.
-            State::Unknown => store::is_missing(&self.dir, c"state"),
-            _ => false,
-        }
-    }
 }
 
 /// A device.
@@ -211,6 +104,9 @@ pub(crate) struct Frontend {
     /// The queues of `life`, for those who must not wait for its lock.
     #[pin]
     queues: Mutex<Option<Arc<Queues>>>,
+    /// What the backend may have mapped as long as it is connected.
+    #[pin]
+    remains: Mutex<KVec<Remains>>,
 
     /// Brings the device to where it should be.
     #[pin]
@@ -218,14 +114,22 @@ pub(crate) struct Frontend {
     /// Cuts the connection, which `work` may be waiting for.
     #[pin]
     cutter: Work<Frontend, SEVER>,
+    /// Gives back what the queues have not needed for a while.
+    #[pin]
+    trimmer: DelayedWork<Frontend, TRIM>,
 }
 
 const ADVANCE: u64 = 0;
 const SEVER: u64 = 1;
+const TRIM: u64 = 2;
 
 impl_has_work! {
     impl HasWork<Self, 0> for Frontend { self.work }
     impl HasWork<Self, 1> for Frontend { self.cutter }
+}
+
+impl_has_delayed_work! {
+    impl HasDelayedWork<Self, 2> for Frontend { self.trimmer }
 }
 
 impl WorkItem<ADVANCE> for Frontend {
@@ -257,6 +161,17 @@ impl WorkItem<SEVER> for Frontend {
     }
 }
 
+impl WorkItem<TRIM> for Frontend {
+    type Pointer = Arc<Self>;
+
+    fn run(this: Arc<Self>) {
+        let queues = this.queues.lock().clone();
+        if queues.is_some_and(|queues| queues.trim()) {
+            this.trim_later();
+        }
+    }
+}
+
 impl Frontend {
     /// A device has appeared.
     pub(crate) fn new(dev: &xenbus::Device<device::Core<'_>>) -> Result<Arc<Self>> {
@@ -270,10 +185,7 @@ impl Frontend {
                 Life::Over
             }
         };
-        let peer = Peer {
-            dir: shared_copy(dev.otherend())?,
-            state: State::Unknown,
-        };
+        let peer = Peer::new(dev.otherend())?;
         Arc::pin_init(
             pin_init!(Self {
                 dev: DeviceRef::from(dev),
@@ -285,8 +197,10 @@ impl Frontend {
                 left <- Completion::new(),
                 life <- new_mutex!(life),
                 queues <- new_mutex!(None),
+                remains <- new_mutex!(KVec::new()),
                 work <- new_work!("blkfront::Frontend::work"),
                 cutter <- new_work!("blkfront::Frontend::cutter"),
+                trimmer <- new_delayed_work!("blkfront::Frontend::trimmer"),
             }),
             GFP_KERNEL,
         )
@@ -307,11 +221,8 @@ impl Frontend {
         let peer = {
             let mut peer = self.peer.lock();
             peer.state = state;
-            if **peer.dir != *dev.otherend() {
-                match shared_copy(dev.otherend()) {
-                    Ok(dir) => peer.dir = dir,
-                    Err(errno) => dev.error(errno, fmt!("following the backend")),
-                }
+            if let Err(errno) = peer.follow(dev.otherend()) {
+                dev.error(errno, fmt!("following the backend"));
             }
             peer.clone()
         };
@@ -357,13 +268,19 @@ impl Frontend {
         WORK.enqueue::<Arc<Self>, SEVER>(self.clone());
     }
 
+    /// Has the queues give back, in some time, what they have not needed until then. Any context.
+    pub(crate) fn trim_later(self: &Arc<Self>) {
+        WORK.enqueue_delayed::<Arc<Self>, TRIM>(self.clone(), TRIM_INTERVAL);
+    }
+
     /// The guest has been restored: the backend is another one. What was in flight is sent again once
     /// that has connected, which the device's work sees to. The work stands still now.
     pub(crate) fn resume(&self, dev: &xenbus::Device<device::Bound>) -> Result {
         let _scope = NoIoScope::new();
         let mut life = self.life.lock();
-        match &*life {
-            Life::Live { .. } => {
+        match &mut *life {
+            Life::Live(live) => {
+                live.wait();
                 let queues = self.queues.lock().clone();
                 if let Some(queues) = queues {
                     queues.suspend();
@@ -371,16 +288,17 @@ impl Frontend {
             }
             Life::Announced(queues) => {
                 let identity = queues.identity();
-                queues.cut();
+                // Nothing has been sent, and nobody has anything mapped any more.
+                queues.cut().for_each(drop);
                 *self.queues.lock() = None;
                 *life = Life::Waiting(identity);
             }
             Life::Waiting(_) | Life::Over => {}
         }
+        self.remains.lock().clear();
         let mut peer = self.peer.lock();
         peer.state = State::Unknown;
-        peer.dir = shared_copy(dev.otherend())?;
-        Ok(())
+        peer.follow(dev.otherend())
     }
 
     /// The device loses its driver. When this returns, nothing is shared with the backend any more.
@@ -389,6 +307,13 @@ impl Frontend {
         self.leaving.store(true, Release);
         // A backend that is closing still answers.
         let answers = matches!(self.peer.lock().state, State::Connected | State::Closing);
+        if dev.has_vanished() {
+            // This is the bus' thread: the other devices wait.
+            let queues = self.queues.lock().clone();
+            if let Some(queues) = queues {
+                queues.hurry();
+            }
+        }
         if dev.has_vanished() || !answers {
             self.cut();
         }
@@ -403,6 +328,9 @@ impl Frontend {
         }
         work::flush::<Self, SEVER>(self);
         work::flush::<Self, ADVANCE>(self);
+        // No request comes any more, so that nobody queues this again.
+        work::cancel_delayed::<Self, TRIM>(self);
+        self.remains.lock().clear();
     }
 
     /// Ends the requests in flight, and all later ones, with an error.
@@ -410,7 +338,10 @@ impl Frontend {
         self.severed.store(true, Release);
         let queues = self.queues.lock().clone();
         if let Some(queues) = queues {
-            queues.cut();
+            for remains in queues.cut() {
+                // If there is no memory for it, it is parked.
+                let _ = self.remains.lock().push(remains, GFP_KERNEL);
+            }
         }
     }
 
@@ -431,6 +362,10 @@ impl Frontend {
         }
 
         let peer = self.peer.lock().clone();
+        if peer.state == State::Closed {
+            // It has unmapped everything before it said so.
+            self.remains.lock().clear();
+        }
         use State::*;
         match (self.dev.state(), peer.state) {
             // See `begin`.
@@ -442,7 +377,12 @@ impl Frontend {
                     self.hang_up(&mut life);
                 }
             }
-            (Connected, Connected) => self.refresh(&mut life, &peer.dir),
+            (Connected, Connected) => {
+                let queues = self.queues.lock().clone();
+                if let (Life::Live(live), Some(queues)) = (&mut *life, queues) {
+                    live.refresh(&self.dev, &queues, &peer.dir);
+                }
+            }
 
             (Connected, Closing) => self.close_unless_used(&mut life),
             (Initialised | Closing, Closing) => {
@@ -468,14 +408,16 @@ impl Frontend {
         let queues = match life {
             Life::Waiting(identity) => {
                 let depth = blkif::ring_slots(limits.order);
-                let queues = Queues::new(self.clone(), *identity, limits.queues, depth)
+                let polled = limits.polled(POLL_QUEUES.get());
+                let count = (limits.queues, polled);
+                let queues = Queues::new(self.clone(), *identity, count, depth)
                     .map_err(|errno| Failure::Errno("allocating queues", errno))?;
                 // From here on `hang_up` undoes it all.
                 *self.queues.lock() = Some(queues.clone());
                 queues
             }
             // After a resume the disk has its queues.
-            Life::Live { .. } => match self.queues.lock().clone() {
+            Life::Live(_) => match self.queues.lock().clone() {
                 Some(queues) => queues,
                 None => return Ok(()),
             },
@@ -487,9 +429,9 @@ impl Frontend {
             }
         };
         limits.queues = limits.queues.min(queues.count());
-        let untrusted = connection::is_untrusted(self.dev.nodename())?;
-        connection::make_rings(&self.dev, &queues, limits, untrusted)?;
-        connection::announce(&self.dev, &queues, limits)?;
+        let conduct = connection::conduct(self.dev.nodename())?;
+        connection::make_rings(&self.dev, &queues, limits, conduct)?;
+        connection::announce(&self.dev, &queues, limits, conduct)?;
         if let Life::Waiting(_) = life {
             *life = Life::Announced(queues);
         }
@@ -501,96 +443,27 @@ impl Frontend {
     fn connect(&self, life: &mut Life, otherend: &CStr) -> Result<(), Failure> {
         match life {
             Life::Announced(queues) => {
-                let offer = Offer::read(otherend)?;
-                let mut disk = disk::make(&offer, queues)?;
-                queues.open(offer.flush);
+                let mut live = Live::new(queues, otherend)?;
                 self.dev.switch_state(State::Connected);
-                self.tell(queues, &offer);
-                disk.add(&self.dev)
-                    .map_err(|errno| Failure::Errno("adding the disk", errno))?;
-                *life = Life::Live {
-                    disk,
-                    offer,
-                    refused: false,
-                    complaints: 0,
-                };
+                live.add(&self.dev, queues)?;
+                *life = Life::Live(live);
                 self.ready.store(true, Release);
             }
-            Life::Live { disk, offer, .. } => {
-                let Some(queues) = self.queues.lock().clone() else {
-                    return Ok(());
-                };
-                *offer = Offer::read(otherend)?;
-                queues.open(offer.flush);
-                self.dev.switch_state(State::Connected);
-                self.tell(&queues, offer);
-                // This waits for the requests that were handed back. They, and those begun until
-                // then, go by the old limits: what does not suit the new backend fails.
-                disk.update_limits(offer.limits())
-                    .map_err(|errno| Failure::Errno("changing the disk's limits", errno))?;
-                self.set_capacity(disk, offer.geometry.sectors);
+            Life::Live(live) => {
+                let queues = self.queues.lock().clone();
+                if let Some(queues) = queues {
+                    live.reconnect(&self.dev, &queues, otherend)?;
+                }
             }
             Life::Waiting(_) | Life::Over => {}
         }
         Ok(())
     }
 
-    fn tell(&self, queues: &Queues, offer: &Offer) {
-        pr_info!(
-            "{}: {} persistent grants: disabled; indirect descriptors: disabled; bounce buffer: {};\n",
-            queues.number(),
-            offer.flush.name(),
-            if queues.is_untrusted() { "enabled" } else { "disabled" },
-        );
-    }
-
-    /// The backend has written its state once more: the disk may have another size. Or a ring has
-    /// found that the backend cannot do what it offered.
-    fn refresh(&self, life: &mut Life, otherend: &CStr) {
-        let Life::Live {
-            disk,
-            offer,
-            refused,
-            complaints,
-        } = life
-        else {
-            return;
-        };
-        *refused = false;
-        let queues = self.queues.lock().clone();
-        if offer.flush != Flush::None && queues.is_some_and(|q| q.flush_lost(offer.flush)) {
-            offer.flush = Flush::None;
-            if let Err(errno) = disk.update_limits(offer.limits()) {
-                self.dev.error(errno, fmt!("changing the disk's limits"));
-            }
-        }
-        match disk::read_sectors(otherend) {
-            Ok(sectors) => self.set_capacity(disk, sectors),
-            // The disk is as good as it was. The backend can do this as often as it likes, but not
-            // fill the log by it.
-            Err(failure) if *complaints < MOST_COMPLAINTS => {
-                *complaints += 1;
-                self.dev.error(failure.errno(), fmt!("{failure}"));
-            }
-            Err(_) => {}
-        }
-    }
-
-    fn set_capacity(&self, disk: &Disk<Blkfront>, sectors: u64) {
-        if sectors != disk.capacity() {
-            dev_info!(self.dev.as_ref(), "Setting capacity to {sectors}\n");
-            disk.set_capacity(sectors);
-        }
-    }
-
     /// The toolstack wants the disk back. It gets it once nobody has it open.
     fn close_unless_used(&self, life: &mut Life) {
-        if let Life::Live { disk, refused, .. } = life {
-            if disk.openers() > 0 {
-                if !core::mem::replace(refused, true) {
-                    self.dev
-                        .error(EBUSY, fmt!("Device in use; refusing to close"));
-                }
+        if let Life::Live(live) = life {
+            if live.refuses_to_close(&self.dev) {
                 return;
             }
         }
@@ -608,56 +481,18 @@ impl Frontend {
     /// backend, unless the connection has been cut.
     fn end(&self, life: &mut Life) {
         self.ready.store(false, Release);
-        let old = core::mem::replace(life, Life::Over);
-        if let Life::Live { disk, .. } = &old {
+        let mut old = core::mem::replace(life, Life::Over);
+        if let Life::Live(live) = &mut old {
+            if live.is_waiting() {
+                // Nobody else ends the requests that wait.
+                self.cut();
+            }
             if self.severed.load(Acquire) {
-                disk.mark_dead();
+                live.lose();
             }
         }
         drop(old);
         self.cut();
         *self.queues.lock() = None;
     }
-}
-
-fn shared_copy(text: &CStr) -> Result<Arc<CString>> {
-    Ok(Arc::new(CString::try_from(text)?, GFP_KERNEL)?)
-}
-
-/// Which disk a device is, and what its requests call it.
-fn identify(dev: &xenbus::Device<device::Core<'_>>) -> Result<Identity, Failure> {
-    let node = dev.nodename();
-    let AnyRadix(vdevice) = match store::read(node, c"virtual-device")? {
-        Some(vdevice) => vdevice,
-        None => match store::read(node, c"virtual-device-ext")? {
-            Some(vdevice) => vdevice,
-            None => store::require(node, c"virtual-device")?,
-        },
-    };
-    if domain::is_hvm() {
-        let emulated = vdevice >> 28 == 0 && vdevice >> 8 != crate::number::XENVBD_MAJOR;
-        if domain::has_emulated_disks_too() && emulated {
-            pr_info!("HVM does not support vbd {vdevice} as xen block device\n");
-            return Err(Failure::Errno("an emulated disk", ENODEV));
-        }
-        // An emulated CD-ROM drive cannot be unplugged and stays the guest's.
-        let cdrom = store::read_text(node, c"device-type")
-            .map_err(|errno| Failure::Errno("reading device-type", errno))?
-            .is_none_or(|text| text.as_bytes().starts_with(b"cdrom"));
-        if cdrom {
-            return Err(Failure::Errno("an emulated CD-ROM drive", ENODEV));
-        }
-    }
-    let number = DiskNumber::decode(vdevice).map_err(|error| Failure::Number(vdevice, error))?;
-    // The directory's name is the number again, of which the protocol has the lower 16 bits.
-    let handle = node
-        .to_bytes()
-        .rsplit(|byte| *byte == b'/')
-        .next()
-        .and_then(<u32 as xenbus::value::Value>::parse)
-        .unwrap_or(vdevice);
-    Ok(Identity {
-        number,
-        handle: handle as u16,
-    })
 }

@@ -6,21 +6,27 @@
 //! that allows fewer rings than the disk has queues; then queues share rings.
 
 use crate::{
-    features::Flush,
-    frontend::{
+    command::Finished,
+    fault::{
         Failure,
-        Frontend,
-        Identity, //
+        Fault, //
     },
+    features::Terms,
+    frontend::Frontend,
+    identity::Identity,
     number::DiskNumber,
     ring::{
-        Fault,
-        Finished,
+        Remains,
         Ring,
         Sent,
-        UNMAP_PATIENCE, //
+        Traffic, //
     },
-    Blkfront, //
+    stats::{
+        Stats,
+        Table, //
+    },
+    Blkfront,
+    REQUEST_TIMEOUT, //
 };
 use kernel::{
     new_spinlock_irq,
@@ -33,17 +39,25 @@ use kernel::{
         Arc,
         SpinLockIrq, //
     },
-};
-use xen::{
-    blk::mq::{
-        Request,
-        Status, //
-    },
-    evtchn::{
-        self,
-        Outcome, //
+    time::{
+        delay::fsleep,
+        Delta, //
     },
 };
+use xen::blk::mq::{
+    Request,
+    Status, //
+};
+
+/// How long to wait between two looks whether the backend has let go of all pages, in milliseconds,
+/// and how many looks that is worth. Fewer if all of the guest's devices wait meanwhile.
+const UNMAP_INTERVAL: i64 = 10;
+const UNMAP_PATIENCE: u32 = 300;
+const UNMAP_PATIENCE_ON_BUS: u32 = 20;
+
+/// How much is done for an event before somebody else gets a turn: responses, and pages copied for
+/// them.
+const BUDGET: usize = 1024;
 
 /// How a queue is connected.
 enum Link {
@@ -61,11 +75,34 @@ enum Link {
     Down,
 }
 
+/// What a queue's lock is for.
+struct Inner {
+    link: Link,
+    stats: Stats,
+    /// The log says that the backend does not answer.
+    stalled: bool,
+}
+
 /// A hardware queue.
 #[pin_data]
-struct Queue {
+pub(crate) struct Queue {
     #[pin]
-    link: SpinLockIrq<Link>,
+    inner: SpinLockIrq<Inner>,
+}
+
+/// How serving a ring's responses went.
+pub(crate) enum Served {
+    /// There are none left.
+    All {
+        /// ... but there were some.
+        worked: bool,
+    },
+    /// There are more, but somebody else is to have a turn.
+    More,
+    /// The backend has broken the rules.
+    Broken,
+    /// There is no ring to serve.
+    NoRing,
 }
 
 /// All queues of a device. They outlive their rings as long as somebody has the disk open.
@@ -73,25 +110,34 @@ pub(crate) struct Queues {
     queues: KVec<Pin<KBox<Queue>>>,
     frontend: Arc<Frontend>,
     identity: Identity,
+    /// How many of them, the last ones, are polled.
+    polled: u32,
     /// Requests that each queue can have in flight.
     depth: u32,
     /// How many of the queues have a ring: the first so many.
     rings: Atomic<u32>,
+    /// How often to look whether a backend that goes has let go of all pages.
+    patience: Atomic<u32>,
 }
 
 impl Queues {
-    /// Makes `count` queues for `depth` requests each, which are not connected.
+    /// Makes `count` queues for `depth` requests each, of which the last `polled` are polled. They are
+    /// not connected.
     pub(crate) fn new(
         frontend: Arc<Frontend>,
         identity: Identity,
-        count: u32,
+        (count, polled): (u32, u32),
         depth: u32,
     ) -> Result<Arc<Self>> {
         let mut queues = KVec::new();
         for _ in 0..count {
             let queue = KBox::pin_init(
                 pin_init!(Queue {
-                    link <- new_spinlock_irq!(Link::Down),
+                    inner <- new_spinlock_irq!(Inner {
+                        link: Link::Down,
+                        stats: Stats::default(),
+                        stalled: false,
+                    }),
                 }),
                 GFP_KERNEL,
             )?;
@@ -101,8 +147,10 @@ impl Queues {
             queues,
             frontend,
             identity,
+            polled,
             depth,
             rings: Atomic::new(count),
+            patience: Atomic::new(UNMAP_PATIENCE),
         };
         Ok(Arc::new(queues, GFP_KERNEL)?)
     }
@@ -111,6 +159,16 @@ impl Queues {
     pub(crate) fn count(&self) -> u32 {
         // CAST: `new` has made them from a number of this type.
         self.queues.len() as u32
+    }
+
+    /// How many of them are polled: the last ones.
+    pub(crate) fn polled(&self) -> u32 {
+        self.polled
+    }
+
+    /// Whether a ring is polled, of so many there are. One that also serves other queues is not.
+    pub(crate) fn is_polled(&self, ring: u32, rings: u32) -> bool {
+        rings == self.count() && ring >= rings.saturating_sub(self.polled)
     }
 
     /// Requests that each can have in flight.
@@ -138,7 +196,8 @@ impl Queues {
         &self.frontend
     }
 
-    fn get(&self, index: u32) -> Option<&Queue> {
+    /// A queue by its number.
+    pub(crate) fn get(&self, index: u32) -> Option<&Queue> {
         Some(self.queues.get(index as usize)?)
     }
 
@@ -148,7 +207,7 @@ impl Queues {
             .get(index)
             .ok_or(Failure::Errno("a ring without a queue", EINVAL))?;
         self.rings.store(rings, Relaxed);
-        let old = core::mem::replace(&mut *queue.link.lock(), Link::Up(ring));
+        let old = core::mem::replace(&mut queue.inner.lock().link, Link::Up(ring));
         // Not under the lock: dropping a ring waits for its handler, which takes it.
         drop(old);
         Ok(())
@@ -156,37 +215,54 @@ impl Queues {
 
     /// Looks at a ring, if there is one. The queue's lock is held meanwhile.
     pub(crate) fn with_ring<R>(&self, index: u32, look: impl FnOnce(&Ring) -> R) -> Option<R> {
-        match &*self.get(index)?.link.lock() {
+        match &self.get(index)?.inner.lock().link {
             Link::Up(ring) => Some(look(ring)),
             Link::Broken { .. } | Link::Waiting | Link::Down => None,
         }
     }
 
-    /// The backend has connected: lets requests go to it.
-    pub(crate) fn open(&self, flush: Flush) {
-        for queue in &self.queues {
-            if let Link::Up(ring) = &mut *queue.link.lock() {
-                ring.open(flush);
+    /// The backend has connected: lets requests go to it, on these terms. Process context.
+    pub(crate) fn open(&self, terms: Terms) -> Result<(), Failure> {
+        let mut short = false;
+        for (index, queue) in (0..).zip(&self.queues) {
+            let Some((needs, places)) = self.with_ring(index, |ring| ring.needs(&terms)) else {
+                continue;
+            };
+            let traffic = Traffic::new(needs, places, terms)?;
+            short |= traffic.segments() < terms.segments;
+            let mut inner = queue.inner.lock();
+            if let Link::Up(ring) = &mut inner.link {
+                ring.open(traffic);
+                continue;
             }
+            // Not under the lock: this frees memory.
+            drop(inner);
+            drop(traffic);
         }
+        if short {
+            pr_warn!(
+                "{}: too few grant references are left, it will be slower: consider a larger max_grant_frames\n",
+                self.number()
+            );
+        }
+        Ok(())
     }
 
     /// Whether the backend has broken the rules on any ring, and how.
     pub(crate) fn fault(&self) -> Option<Fault> {
         self.queues
             .iter()
-            .find_map(|queue| match &*queue.link.lock() {
+            .find_map(|queue| match &queue.inner.lock().link {
                 Link::Broken { fault, .. } => Some(*fault),
                 Link::Up(_) | Link::Waiting | Link::Down => None,
             })
     }
 
-    /// Whether the backend has turned out not to make data durable as it offered.
-    pub(crate) fn flush_lost(&self, offered: Flush) -> bool {
-        (0..self.count()).any(|index| {
-            self.with_ring(index, |ring| ring.flush() != offered)
-                .unwrap_or(false)
-        })
+    /// What is left of the terms that the backend has offered, as far as that has turned out.
+    pub(crate) fn without_lost(&self, offered: Terms) -> Terms {
+        (0..self.count())
+            .filter_map(|index| self.with_ring(index, Ring::terms).flatten())
+            .fold(offered, Terms::without_lost)
     }
 
     /// Whether the backend is to see nothing but the data.
@@ -194,17 +270,70 @@ impl Queues {
         self.with_ring(0, Ring::is_untrusted).unwrap_or(false)
     }
 
+    /// Whether the backend was told that it may keep pages mapped.
+    pub(crate) fn is_persistent(&self) -> bool {
+        self.with_ring(0, Ring::is_persistent).unwrap_or(false)
+    }
+
+    /// The numbers of a queue, for its statistics.
+    pub(crate) fn table(&self, index: u32) -> Option<Table> {
+        let inner = self.get(index)?.inner.lock();
+        Some(Table {
+            queue: index,
+            stats: inner.stats,
+            gauges: match &inner.link {
+                Link::Up(ring) => Some(ring.gauges()),
+                Link::Broken { .. } | Link::Waiting | Link::Down => None,
+            },
+        })
+    }
+
+    /// Gives back references and pages that have not been needed for a while, and says whether there
+    /// may be more to give back later. Process context.
+    pub(crate) fn trim(&self) -> bool {
+        let mut has_grown = false;
+        for queue in &self.queues {
+            if let Link::Up(ring) = &mut queue.inner.lock().link {
+                ring.trim();
+                has_grown |= ring.has_grown();
+            }
+        }
+        has_grown
+    }
+
     /// Cuts all connections: requests in flight and all later ones end with an error. Process
     /// context; takes up to three seconds if the backend does not let go of the requests' pages.
-    pub(crate) fn cut(&self) {
-        let mut patience = UNMAP_PATIENCE;
-        for queue in &self.queues {
-            let link = core::mem::replace(&mut *queue.link.lock(), Link::Down);
+    ///
+    /// Returns what is left of the rings, see [`Remains`].
+    pub(crate) fn cut(&self) -> impl Iterator<Item = Remains> + '_ {
+        self.queues.iter().filter_map(|queue| {
+            let link = core::mem::replace(&mut queue.inner.lock().link, Link::Down);
             // Not under the lock any more: this sleeps, and waits for the handler, which takes it.
             match link {
-                Link::Up(ring) | Link::Broken { ring, .. } => ring.close(&mut patience),
-                Link::Waiting | Link::Down => {}
+                Link::Up(ring) | Link::Broken { ring, .. } => ring.close(|| self.wait_a_moment()),
+                Link::Waiting | Link::Down => None,
             }
+        })
+    }
+
+    /// Waits before another look whether the backend has let go of all pages; [`false`] if there were
+    /// enough of them.
+    fn wait_a_moment(&self) -> bool {
+        let patience = self.patience.load(Relaxed);
+        if patience == 0 {
+            return false;
+        }
+        // Others may do the same at this time, or hurry this up, of which nobody depends on the
+        // number being exact.
+        self.patience.store(patience - 1, Relaxed);
+        fsleep(Delta::from_millis(UNMAP_INTERVAL));
+        true
+    }
+
+    /// All devices wait for this one: cutting its connections must not take long.
+    pub(crate) fn hurry(&self) {
+        if self.patience.load(Relaxed) > UNMAP_PATIENCE_ON_BUS {
+            self.patience.store(UNMAP_PATIENCE_ON_BUS, Relaxed);
         }
     }
 
@@ -212,12 +341,12 @@ impl Queues {
     /// others wait. Process context.
     pub(crate) fn suspend(&self) {
         for queue in &self.queues {
-            let mut link = queue.link.lock();
-            let old = match &*link {
-                Link::Up(_) | Link::Waiting => core::mem::replace(&mut *link, Link::Waiting),
+            let mut inner = queue.inner.lock();
+            let old = match &inner.link {
+                Link::Up(_) | Link::Waiting => core::mem::replace(&mut inner.link, Link::Waiting),
                 Link::Broken { .. } | Link::Down => continue,
             };
-            drop(link);
+            drop(inner);
             if let Link::Up(ring) = old {
                 ring.give_back();
             }
@@ -235,17 +364,26 @@ impl Queues {
             request.end(Status::IoError);
             return Ok(());
         };
-        let sent = match &mut *queue.link.lock() {
+        let mut inner = queue.inner.lock();
+        let Inner { link, stats, .. } = &mut *inner;
+        let mut grows = false;
+        let sent = match link {
             Link::Up(ring) => {
-                let sent = ring.send(index, request);
+                let had_grown = ring.has_grown();
+                let sent = ring.send(index, request, stats);
                 if last {
-                    ring.push();
+                    ring.push(stats);
                 }
+                grows = !had_grown && ring.has_grown();
                 sent
             }
             Link::Waiting => Sent::Busy(request),
             Link::Broken { .. } | Link::Down => Sent::Done(request, Status::IoError),
         };
+        drop(inner);
+        if grows {
+            self.frontend.trim_later();
+        }
         match sent {
             Sent::InFlight => Ok(()),
             Sent::Busy(request) => Err(request),
@@ -259,8 +397,10 @@ impl Queues {
     /// See [`Operations::commit_rqs`](xen::blk::mq::Operations::commit_rqs).
     pub(crate) fn commit_rqs(&self, index: u32) {
         if let Some(queue) = self.ring_of(index) {
-            if let Link::Up(ring) = &mut *queue.link.lock() {
-                ring.push();
+            let mut inner = queue.inner.lock();
+            let Inner { link, stats, .. } = &mut *inner;
+            if let Link::Up(ring) = link {
+                ring.push(stats);
             }
         }
     }
@@ -269,74 +409,130 @@ impl Queues {
     fn ring_of(&self, index: u32) -> Option<&Queue> {
         self.get(index.checked_rem(self.rings.load(Relaxed))?)
     }
-}
 
-/// Receiver of a ring's events.
-pub(crate) struct RingEvents {
-    queues: Arc<Queues>,
-    index: u32,
-}
+    /// See [`Operations::poll`](xen::blk::mq::Operations::poll).
+    pub(crate) fn poll(&self, index: u32) -> bool {
+        let served = self.ring_of(index).map(|queue| queue.serve(self, false));
+        matches!(served, Some(Served::All { worked: true } | Served::More))
+    }
 
-impl RingEvents {
-    /// For ring number `index`.
-    pub(crate) fn new(queues: Arc<Queues>, index: u32) -> Self {
-        Self { queues, index }
+    /// See [`Operations::timed_out`](xen::blk::mq::Operations::timed_out).
+    pub(crate) fn timed_out(&self, index: u32, tag: usize, milliseconds: u32) {
+        let Some(queue) = self.ring_of(index) else {
+            return;
+        };
+        if index >= self.count().saturating_sub(self.polled) {
+            // Perhaps nobody has looked.
+            queue.serve(self, false);
+        }
+        let mut inner = queue.inner.lock();
+        let Inner {
+            link,
+            stats,
+            stalled,
+        } = &mut *inner;
+        let waited = match link {
+            Link::Up(ring) => ring.waited(index, tag, milliseconds),
+            Link::Broken { .. } | Link::Waiting | Link::Down => None,
+        };
+        let Some(waited) = waited else {
+            return;
+        };
+        stats.timeouts += 1;
+        let seconds = waited / 1000;
+        let limit = REQUEST_TIMEOUT.get();
+        let give_up = limit != 0 && seconds >= limit;
+        if give_up {
+            break_link(link, Fault::Silent(seconds));
+        }
+        let was_stalled = core::mem::replace(stalled, true);
+        drop(inner);
+        if give_up {
+            self.frontend.sever();
+        } else if !was_stalled {
+            pr_warn!(
+                "{}: the backend has not answered a request on queue {index} for {seconds} s, going on waiting\n",
+                self.number()
+            );
+        }
     }
 }
 
-impl evtchn::Handler for RingEvents {
-    fn handle(&self) -> Outcome {
-        let Some(queue) = self.queues.get(self.index) else {
-            return Outcome::Silence;
-        };
+/// Nothing goes to the backend any more, and nothing it says is believed.
+fn break_link(link: &mut Link, fault: Fault) {
+    if let Link::Up(ring) = core::mem::replace(link, Link::Down) {
+        *link = Link::Broken { ring, fault };
+    }
+}
+
+impl Queue {
+    /// Takes responses and completes their requests. Any context. `event` tells that one has come: if
+    /// [`Served::More`] is returned for it, no other one comes until a later call has found none left.
+    pub(crate) fn serve(&self, queues: &Queues, event: bool) -> Served {
         let mut finished = Finished::new();
         let mut worked = false;
         let mut first = true;
+        let mut effort = 0usize;
         loop {
-            let mut link = queue.link.lock();
-            let ring = match &mut *link {
+            let mut inner = self.inner.lock();
+            let Inner {
+                link,
+                stats,
+                stalled,
+            } = &mut *inner;
+            let ring = match link {
                 Link::Up(ring) => ring,
                 // The channel is about to go, or has been told to nobody yet.
-                Link::Waiting | Link::Down => return Outcome::Spurious,
-                Link::Broken { .. } => return Outcome::Silence,
+                Link::Waiting | Link::Down => return Served::NoRing,
+                Link::Broken { .. } => return Served::Broken,
             };
-            let flush = ring.flush();
-            let reaped = ring.reap(&mut finished);
-            let flush_lost = ring.flush() != flush;
+            let terms = ring.terms();
+            let reaped = ring.reap(&mut finished, stats);
+            let has_lost = ring.terms() != terms;
             let batch = finished.count();
-            if let Ok(false) = reaped {
-                // Responses that came after the first look have an event of their own, which is
-                // still to come and will find nothing to do. It is not sent for nothing.
-                worked |= ring.reaped_ahead(!first && batch > 0);
-            }
-            first = false;
-            let fault = reaped.err();
-            if let Some(fault) = fault {
-                if let Link::Up(ring) = core::mem::replace(&mut *link, Link::Down) {
-                    *link = Link::Broken { ring, fault };
-                }
-            }
-            drop(link);
-
+            let answers_again = batch > 0 && core::mem::replace(stalled, false);
             worked |= batch > 0;
+            effort = effort.saturating_add(finished.effort());
+            stats.events_received += u64::from(event && first);
+            let served = match reaped {
+                Ok(false) => {
+                    // Responses that came after the first look have an event of their own, which is
+                    // still to come and will find nothing to do. It is not sent for nothing.
+                    worked |= ring.reaped_ahead(!first && batch > 0);
+                    stats.events_spurious += u64::from(event && !worked);
+                    if !event {
+                        ring.events_again();
+                    }
+                    Some(Served::All { worked })
+                }
+                Ok(true) if effort >= BUDGET => {
+                    if event {
+                        ring.hold_events();
+                        stats.events_deferred += 1;
+                    }
+                    Some(Served::More)
+                }
+                Ok(true) => None,
+                Err(fault) => {
+                    break_link(link, fault);
+                    Some(Served::Broken)
+                }
+            };
+            first = false;
+            drop(inner);
+
             finished.complete();
-            if flush_lost {
-                pr_warn!(
-                    "{}: flush op failed: the backend does not support it after all, going on without\n",
-                    self.queues.number()
-                );
-                self.queues.frontend.kick();
+            if has_lost {
+                queues.frontend.kick();
             }
-            if fault.is_some() {
-                self.queues.frontend.sever();
-                return Outcome::Silence;
+            if answers_again {
+                pr_info!("{}: the backend answers again\n", queues.number());
             }
-            if let Ok(false) = reaped {
-                return if worked {
-                    Outcome::Handled
-                } else {
-                    Outcome::Spurious
-                };
+            if let Some(served) = served {
+                if let Served::Broken = served {
+                    queues.frontend.sever();
+                }
+                return served;
             }
         }
     }

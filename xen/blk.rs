@@ -37,13 +37,18 @@ pub use self::{
         Disk,
         DiskBuilder, //
     },
-    limits::Limits,
+    limits::{
+        DiscardLimits,
+        Limits, //
+    },
     minors::{
         Major,
         Minors, //
     },
     piece::{
+        fitting,
         Joined,
-        Piece, //
+        Piece,
+        Window, //
     },
 };

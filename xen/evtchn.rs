@@ -19,7 +19,10 @@ use core::ffi::CStr;
 use kernel::{
     error::to_result,
     prelude::*,
-    sync::Arc,
+    sync::{
+        Arc,
+        ArcBorrow, //
+    },
     types::ForeignOwnable, //
 };
 
@@ -34,18 +37,33 @@ pub enum Outcome {
     Handled,
     /// There was nothing to do. After several in a row the kernel lets the peer wait.
     Spurious,
+    /// It is dealt with elsewhere, and [`Channel::dealt_with`] called in the end: no event is to come
+    /// until then.
+    Later,
     /// No event is to come any more: the peer cannot be trusted. Lasts until the channel is dropped.
     Silence,
 }
 
+impl Outcome {
+    /// With what flags the event ends, if it does.
+    #[inline]
+    fn flags(self) -> Option<c_uint> {
+        match self {
+            Self::Handled => Some(0),
+            Self::Spurious => Some(bindings::XEN_EOI_FLAG_SPURIOUS),
+            Self::Later | Self::Silence => None,
+        }
+    }
+}
+
 /// Receiver of a channel's events.
-pub trait Handler: Send + Sync + 'static {
+pub trait Handler: Sized + Send + Sync + 'static {
     /// Deals with an event.
     ///
     /// # Context
     ///
     /// Interrupts are disabled. Never called by two processors at once for the same channel.
-    fn handle(&self) -> Outcome;
+    fn handle(this: ArcBorrow<'_, Self>) -> Outcome;
 }
 
 /// A channel to the other end of a device, made by this end.
@@ -120,20 +138,25 @@ impl<H: Handler> Channel<H> {
         unsafe { bindings::notify_remote_via_irq(self.irq as c_int) };
     }
 
+    /// Says what became of an event whose handler has returned [`Outcome::Later`]. To be called once
+    /// for each such event. Any context.
+    pub fn dealt_with(&self, outcome: Outcome) {
+        if let Some(flags) = outcome.flags() {
+            // SAFETY: `irq` is bound by the type invariant.
+            unsafe { bindings::xen_irq_lateeoi(self.irq, flags) };
+        }
+    }
+
     /// # Safety
     ///
     /// `irq` must be one that `new` bound, which is just being handled, and `handler` its argument.
     unsafe extern "C" fn callback(irq: c_int, handler: *mut c_void) -> bindings::irqreturn_t {
         // SAFETY: `handler` is what `new` bound, and alive until the interrupt is unbound.
         let borrowed = unsafe { <Arc<H> as ForeignOwnable>::borrow(handler.cast()) };
-        let flags = match borrowed.handle() {
-            Outcome::Handled => 0,
-            Outcome::Spurious => bindings::XEN_EOI_FLAG_SPURIOUS,
-            Outcome::Silence => return bindings::irqreturn::IRQ_HANDLED,
-        };
-        // SAFETY: `irq` is the one whose event is being handled, and this is the only place that
-        // ends it.
-        unsafe { bindings::xen_irq_lateeoi(irq as c_uint, flags) };
+        if let Some(flags) = H::handle(borrowed).flags() {
+            // SAFETY: `irq` is the one whose event is being handled, and nobody else ends it.
+            unsafe { bindings::xen_irq_lateeoi(irq as c_uint, flags) };
+        }
         bindings::irqreturn::IRQ_HANDLED
     }
 }

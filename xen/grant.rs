@@ -12,12 +12,20 @@
 //! them, which all devices share (`max_grant_frames` of the domain's configuration). A [`Reserve`]
 //! keeps some for one queue, so that it can go on whatever others use up.
 //!
+//! | what is granted      | by                 | until              | its data is    |
+//! |----------------------|--------------------|--------------------|----------------|
+//! | a request's memory   | [`Reserve`]        | the request ends   | where it is    |
+//! | a page in its place  | [`BouncePool`]     | the request ends   | copied         |
+//! | a page in its place  | [`PersistentPool`] | it is not needed   | copied         |
+//!
 //! C header: [`include/xen/grant_table.h`](srctree/include/xen/grant_table.h)
 
 mod access;
 mod bounce;
 mod copy;
 mod map;
+mod persistent;
+mod quota;
 
 pub use self::access::{
     parked,
@@ -31,6 +39,14 @@ pub use self::bounce::{
     BouncePage,
     BouncePool, //
 };
+pub use self::persistent::{
+    PersistentPage,
+    PersistentPool, //
+};
+pub use self::quota::Quota;
+
+/// How many references and pages are given back at once: that is done with interrupts disabled.
+const TRIM_STEP: u32 = 256;
 
 pub use self::copy::{
     Copier,

@@ -7,6 +7,7 @@
 use crate::bindings;
 use core::ffi::CStr;
 use kernel::{
+    container_of,
     prelude::*,
     sync::{
         atomic::{
@@ -14,17 +15,22 @@ use kernel::{
             Atomic,
             Full, //
         },
-        rcu, //
+        rcu,
+        Arc, //
     },
+    time::msecs_to_jiffies,
     types::{
         NotThreadSafe,
         Opaque, //
     },
     workqueue::{
+        HasDelayedWork,
         HasWork,
         Queue,
+        RawDelayedWorkItem,
         RawWorkItem,
-        Work, //
+        Work,
+        WorkItem, //
     },
 };
 
@@ -75,21 +81,36 @@ impl ModuleQueue {
         Ok(ModuleQueueGuard(self))
     }
 
+    fn with(&self, use_it: impl FnOnce(&Queue)) {
+        let _guard = rcu::read_lock();
+        let raw = self.raw.load(Acquire);
+        if !raw.is_null() {
+            // SAFETY: Whoever destroys the workqueue takes the pointer away first and then waits for
+            // all who have seen it within `rcu::read_lock`.
+            use_it(unsafe { Queue::from_raw(raw) });
+        }
+    }
+
     /// Queues work, unless it is queued already or the workqueue does not exist. Any context.
     pub fn enqueue<W, const ID: u64>(&self, work: W)
     where
         W: RawWorkItem<ID, EnqueueOutput = Result<(), W>> + Send + 'static,
     {
-        let _guard = rcu::read_lock();
-        let raw = self.raw.load(Acquire);
-        if raw.is_null() {
-            return;
-        }
-        // SAFETY: Whoever destroys the workqueue takes the pointer away first and then waits for
-        // all who have seen it within `rcu::read_lock`.
-        let queue = unsafe { Queue::from_raw(raw) };
         // Work that is queued already will see whatever its caller wants it to.
-        let _ = queue.enqueue(work);
+        self.with(|queue| drop(queue.enqueue(work)));
+    }
+
+    /// Queues work after a time, unless it is queued already or the workqueue does not exist. Any
+    /// context.
+    ///
+    /// Before the workqueue goes, work that may be waiting for its time must be
+    /// [cancelled](cancel_delayed).
+    pub fn enqueue_delayed<W, const ID: u64>(&self, work: W, milliseconds: c_uint)
+    where
+        W: RawDelayedWorkItem<ID> + RawWorkItem<ID, EnqueueOutput = Result<(), W>> + Send + 'static,
+    {
+        let delay = msecs_to_jiffies(milliseconds);
+        self.with(|queue| drop(queue.enqueue_delayed(work, delay)));
     }
 }
 
@@ -181,4 +202,26 @@ where
     let work: *mut Work<T, ID> = unsafe { T::raw_get_work(owner) };
     // SAFETY: It points into `owner`, whose work is initialised.
     unsafe { bindings::flush_work(Work::raw_get(work)) };
+}
+
+/// Sees to it that delayed work is neither waiting for its time, nor queued, nor running when this
+/// returns. It may be queued again later. Process context.
+pub fn cancel_delayed<T, const ID: u64>(owner: &Arc<T>)
+where
+    T: HasDelayedWork<T, ID> + WorkItem<ID, Pointer = Arc<T>>,
+{
+    let owner = core::ptr::from_ref::<T>(owner);
+    // SAFETY: The pointer is from a reference.
+    let work: *mut Work<T, ID> = unsafe { T::raw_get_work(owner.cast_mut()) };
+    // SAFETY: It points into `owner`, whose work is initialised.
+    let work = unsafe { Work::raw_get(work) };
+    // SAFETY: `HasDelayedWork` says that the work is part of delayed work.
+    let delayed = unsafe { container_of!(work, bindings::delayed_work, work) };
+    // SAFETY: It is initialised.
+    if unsafe { bindings::cancel_delayed_work_sync(delayed) } {
+        // It will not run, so that its reference is not given back there.
+        // SAFETY: Work that is pending has a reference from `Arc::into_raw`, which nobody else uses
+        // after it was cancelled.
+        drop(unsafe { Arc::from_raw(owner) });
+    }
 }

@@ -24,6 +24,7 @@
 //! | [`sysfs`]    | files of a device in sysfs                                             |
 //! | [`thread`]   | kernel threads, and waking them                                        |
 //! | [`work`]     | a module's own workqueue                                               |
+//! | [`debugfs`]  | a module's directory for statistics                                    |
 //! | [`domain`]   | what kind of domain this is                                            |
 //! | [`memory`]   | access to memory that another domain changes at the same time          |
 //!
@@ -48,7 +49,7 @@
 //!
 //! ```
 //! use core::{ffi::CStr, pin::Pin};
-//! use kernel::{device, new_mutex, prelude::*, sync::{Arc, Mutex}};
+//! use kernel::{device, new_mutex, prelude::*, sync::{Arc, ArcBorrow, Mutex}};
 //! use xen::{
 //!     evtchn::{Channel, Handler, Outcome},
 //!     io::blkif::Blkif,
@@ -67,7 +68,7 @@
 //! struct Events;
 //!
 //! impl Handler for Events {
-//!     fn handle(&self) -> Outcome {
+//!     fn handle(_this: ArcBorrow<'_, Self>) -> Outcome {
 //!         // Take responses off the ring here, until `wait_for_responses` says that none is left.
 //!         Outcome::Handled
 //!     }
@@ -154,11 +155,12 @@
 //! # Pure logic
 //!
 //! Files that decide about data of the other side ([`ring`], [`io`], `xenbus/value.rs`,
-//! `blk/piece.rs`) use no kernel function but through [`memory`], so that the same files run under
+//! `grant/quota.rs`, `blk/piece.rs`) use no kernel function but through [`memory`], so that the same files run under
 //! `cargo test` on the host and under KUnit in the kernel. Their tests are beside them.
 
 pub mod bindings;
 pub mod blk;
+pub mod debugfs;
 pub mod domain;
 pub mod evtchn;
 pub mod grant;

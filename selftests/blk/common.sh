@@ -80,6 +80,13 @@ statistic_above() {
 	[ "$(statistic "$1" "$2" "$3")" -gt "$4" ]
 }
 
+# number NAME VDEV KEY: the sum of one of the Rust driver's own numbers over the disk's queues.
+number() {
+	guest_run "$1" "mountpoint -q /sys/kernel/debug || mount -t debugfs none /sys/kernel/debug
+		awk '\$1 ~ /^queue[0-9]+\\.$3\$/ { sum += \$2 } END { print sum + 0 }' \
+			/sys/kernel/debug/xen-blkfront/$2"
+}
+
 # wait_for_load NAME VDEV: waits until requests flow.
 wait_for_load() {
 	wait_for 30 statistic_above "$1" "$2" wr_req $(($(statistic "$1" "$2" wr_req) + 100))

@@ -2,8 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # What the backend shows of a disk: the keys that frontends and toolstacks read, the files in sysfs with
 # the content that the C driver's have, what xentop makes of them, and the threads' names.
-# drivers: rust
-# backends: rust c
+# pairs: rust/rust rust/c
 # timeout: 300
 
 # shellcheck source=selftests/blk/common.sh

@@ -1,8 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # A disk that is attached read-only, and one whose device is: the guest sees that and cannot write.
-# drivers: rust c
-# backends: rust
+# pairs: rust/rust c/rust
 # timeout: 300
 # allow-console: I/O error|read-only
 

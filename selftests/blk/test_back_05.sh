@@ -2,8 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # A backing device that is pulled out under load (case B16): the guest gets errors at once, the disk can
 # be detached, nobody hangs, and the next disk works.
-# drivers: rust c
-# backends: rust
+# pairs: rust/rust c/rust
 # timeout: 300
 # allow-console: I/O error|Buffer I/O
 

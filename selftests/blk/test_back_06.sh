@@ -2,8 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # The backend's module and the driver's binding with guests attached: the module stays while there is a
 # disk, a disk whose driver is unbound can be bound again, and everything goes once the disk has.
-# drivers: rust c
-# backends: rust
+# pairs: rust/rust c/rust
 # timeout: 300
 # allow-console: I/O error
 

@@ -3,8 +3,7 @@
 # What a frontend writes that makes no sense is refused, with a reason in the error node, and the device
 # can be removed. The frontends are keys in xenstore and nothing else, in a guest that does not look at
 # them.
-# drivers: rust
-# backends: rust
+# pairs: rust/rust
 # timeout: 300
 
 # shellcheck source=selftests/blk/common.sh

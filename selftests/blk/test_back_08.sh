@@ -2,8 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # Dom0 may have next to no frames mapped (case B02): no request fails, and no data is lost. The C driver
 # makes I/O errors of it.
-# drivers: c rust
-# backends: rust
+# pairs: c/rust rust/rust
 # timeout: 400
 # xen-arg: gnttab_max_maptrack_frames=1
 # allow-console: maptrack limit reached

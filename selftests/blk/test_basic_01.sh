@@ -2,8 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # A disk has the name, numbers, size and flags that the toolstack gave it, data passes both ways,
 # and detached it leaves nothing behind.
-# drivers: rust c
-# backends: rust c
+# pairs: rust/rust rust/c c/rust c/c
 # timeout: 400
 
 # shellcheck source=selftests/blk/common.sh

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # A device can be taken from its driver through sysfs in the middle of its work, and given back.
-# drivers: rust c
+# pairs: rust/c
+# control: c/c
 # allow-console: I/O error
 # timeout: 400
 

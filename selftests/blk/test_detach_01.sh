@@ -2,8 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # A disk that somebody has open is not taken away: the toolstack is told within seconds, the disk
 # stays usable, and goes by itself when it is closed. The C driver takes it away at once.
-# drivers: rust c
-# backends: rust c
+# pairs: rust/rust rust/c c/rust c/c
 # timeout: 400
 # allow-console: EXT4-fs|I/O error
 

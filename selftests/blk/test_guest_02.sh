@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # A PVH guest has its root on a disk, and works on it and on another one.
-# drivers: rust c
-# backends: rust c
+# pairs: rust/rust rust/c
+# control: c/rust c/c
 # timeout: 400
 
 # shellcheck source=selftests/blk/common.sh

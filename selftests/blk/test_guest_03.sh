@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # An HVM guest works on its disks through this driver, not on those that QEMU emulates.
-# drivers: rust c
-# backends: rust c
+# pairs: rust/rust rust/c
+# control: c/rust c/c
 # timeout: 400
 
 # shellcheck source=selftests/blk/common.sh

@@ -3,7 +3,7 @@
 # Keys in xenstore that make no sense: the device is refused, an error node names the key, and
 # other disks are not affected. The C driver takes no notice of most, hence no run with it.
 # The devices have no sectors, so that nobody reads them: their backends are keys and nothing else.
-# drivers: rust
+# pairs: rust/c
 # timeout: 400
 
 # shellcheck source=selftests/blk/common.sh
@@ -17,7 +17,9 @@ begin=(front:virtual-device=junk front:virtual-device=99999 front:virtual-device
 connect=(sectors=junk sectors=-1 sectors=18446744073709551615 sectors=99999999999999999999999999
 	"sectors=$long" sector-size=0 sector-size=513 sector-size=65536 sector-size=4294967808
 	physical-sector-size=junk physical-sector-size=256 physical-sector-size=3000
-	info=junk info=0x4 feature-flush-cache=junk feature-barrier=-1 sectors= sector-size= info=)
+	info=junk info=0x4 feature-flush-cache=junk feature-barrier=-1 feature-discard=junk
+	discard-granularity=junk discard-granularity=513 discard-alignment=-1 discard-secure=junk
+	feature-max-indirect-segments=junk feature-persistent=2x sectors= sector-size= info=)
 ktap_set_plan $((${#begin[@]} + ${#connect[@]} + 3))
 share_guest
 attach_new g xvdb 16
@@ -32,7 +34,8 @@ for word in "${begin[@]}" "${connect[@]}"; do
 		hand_state g "${vdevs[index]}" 2
 	else
 		hand_make g "${vdevs[index]}"
-		hand_connect g "${vdevs[index]}" sectors=0 sector-size=512 info=0 "$word"
+		hand_connect g "${vdevs[index]}" sectors=0 sector-size=512 info=0 \
+			feature-discard=1 "$word"
 	fi
 done
 

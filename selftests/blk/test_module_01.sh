@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # The Rust and the C driver take each other's place in a running guest, from which no disk is lost. A
 # driver that has a disk cannot be unloaded, used or not.
-# drivers: rust
+# pairs: rust/c
 # timeout: 400
 
 # shellcheck source=selftests/blk/common.sh

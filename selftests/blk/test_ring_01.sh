@@ -2,8 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # As many rings as max_queues says, of as many pages as max_ring_page_order says, are announced as
 # the protocol has it, and work with more requests than fit into them.
-# drivers: rust c
-# backends: rust c
+# pairs: rust/rust rust/c c/rust c/c
 # timeout: 400
 
 # shellcheck source=selftests/blk/common.sh

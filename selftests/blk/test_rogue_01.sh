@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # Backends that lie on the ring lose their disk, or are put up with; the guest lives.
-# drivers: rust
+# pairs: rust/c
 # timeout: 900
 # tier: long
 # allow-console: WARNING: g\.e\. 0x[0-9a-f]+ still in use

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # Backends that change their state, their size or their mind at odd moments.
-# drivers: rust
+# pairs: rust/c
 # timeout: 900
 # tier: long
 # allow-console: WARNING: g\.e\. 0x[0-9a-f]+ still in use

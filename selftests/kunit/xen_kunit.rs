@@ -23,6 +23,9 @@ mod xen {
     pub(crate) mod blk {
         pub(crate) mod piece;
     }
+    pub(crate) mod grant {
+        pub(crate) mod quota;
+    }
     pub(crate) mod io;
     pub(crate) mod memory;
     pub(crate) mod ring;
@@ -35,6 +38,8 @@ mod xen {
 mod blkfront {
     pub(crate) mod features;
     pub(crate) mod number;
+    pub(crate) mod stats;
+    pub(crate) mod transfer;
 }
 
 #[path = "../../blkback"]

@@ -3,7 +3,7 @@
 #
 # Guests, disks and what Xen knows of them, for jobs and tests that run in dom0.
 
-XENVM_GUESTS=/run/guests
+export XENVM_GUESTS=/run/guests
 XENVM_QUICK=${XENVM_QUICK:-30}
 
 # Every time limit here is meant for a machine that has nothing else to do. It is stretched by
@@ -70,7 +70,7 @@ guest_ramdisk() {
 		release=$(uname -r)
 		mkdir -p $folder/usr/bin $folder/usr/lib/xenvm
 		cp /run/job/guest/init $folder/init
-		cp /run/job/guest/agent /run/job/guest/guest-driver $folder/usr/bin/
+		cp /run/job/bin/guest-agent /run/job/guest/guest-driver $folder/usr/bin/ || return
 		cp "/run/job/modules/$release/"*.ko $folder/usr/lib/xenvm/ 2>/dev/null
 		{
 			cat /srv/guest.cpio /run/modules/guest-modules.cpio
@@ -124,7 +124,6 @@ guest_create() {
 	[ "$netdriver" = c ] || rust=$rust,netfront
 	guest_destroy "$name"
 	mkdir -p "$folder"
-	echo 0 >"$folder/number"
 	guest_mark_console "$name"
 	{
 		echo "name = '$name'"
@@ -307,110 +306,21 @@ guest_wait_console() {
 	wait_for "$3" guest_console_has "$1" "$2"
 }
 
-guest_moving() {
-	[ -e "$XENVM_GUESTS/$1/moving" ]
-}
-
-guest_moving_or_alive() {
-	guest_moving "$1" || guest_alive "$1"
-}
-
-guest_still() {
-	! guest_moving "$1"
-}
-
 # guest_start NAME [SECONDS] COMMAND...: starts a command in the guest and prints a handle of it.
 # The guest kills it after so many seconds (default 60).
 guest_start() {
-	local name=$1 limit=60 number home lines pairs=() index
-	shift
-	case $1 in
-	*[!0-9]*) ;;
-	*)
-		limit=$1
-		shift
-		;;
-	esac
-	limit=$(stretch "$limit")
-	wait_for 120 guest_still "$name"
-	home=$(guest_home "$name")
-	exec {lock}<"$XENVM_GUESTS/$name/number" || return 1
-	flock "$lock"
-	number=$(($(<"$XENVM_GUESTS/$name/number") + 1))
-	echo $number >"$XENVM_GUESTS/$name/number"
-	exec {lock}<&-
-	mapfile -t lines < <(printf '%s\n' "$*" | base64 -w 1500)
-	for index in "${!lines[@]}"; do
-		pairs+=("$home/data/cmd/$number/$index" "${lines[index]}")
-		if [ ${#pairs[@]} -ge 100 ]; then
-			xenstore-write "${pairs[@]}" || return 1
-			pairs=()
-		fi
-	done
-	xenstore-write "${pairs[@]}" "$home/data/cmd/$number/go" "${#lines[@]} $limit" || return 1
-	echo "$name:$number:$limit"
+	guest-exec start "$@"
 }
 
 # guest_wait HANDLE [SECONDS]: waits for a command, prints its output, returns its exit status.
 # 124: it took longer than it may, or the guest does not answer.
 guest_wait() {
-	local name number limit end home path watch watcher news status='' pieces index nodes answer
-	IFS=: read -r name number limit <<<"$1"
-	if [ -n "$2" ]; then
-		limit=$(stretch "$2")
-	else
-		limit=$((limit + $(stretch 15)))
-	fi
-	end=$((SECONDS + limit))
-	while [ $SECONDS -lt $end ]; do
-		if guest_moving "$name"; then
-			sleep 0.2
-			continue
-		fi
-		home=$(guest_home "$name")
-		path=$home/data/out/$number/status
-		exec {watch}< <(exec timeout $((end - SECONDS + 1)) xenstore-watch "$path")
-		watcher=$!
-		news=0
-		status=''
-		# The first piece of news is that the watch is set.
-		while read -r -u "$watch" _; do
-			status=$(xenstore-read "$path" 2>/dev/null) && break
-			news=$((news + 1))
-			[ $news = 1 ] || xenstore-exists "$home" || break
-		done
-		kill $watcher 2>/dev/null
-		exec {watch}<&-
-		if [ -z "$status" ]; then
-			if [ "$home" = "$(guest_home "$name")" ] && ! guest_moving_or_alive "$name"; then
-				complain "guest $name is dead"
-				return 124
-			fi
-			continue
-		fi
-		read -r status pieces <<<"$status"
-		nodes=()
-		for ((index = 0; index < pieces; index++)); do
-			nodes+=("$home/data/out/$number/$index")
-		done
-		# A guest that moved in the middle of an answer gives it again.
-		if [ "$pieces" != 0 ] && ! answer=$(xenstore-read "${nodes[@]}" 2>/dev/null); then
-			sleep 0.2
-			continue
-		fi
-		[ "$pieces" = 0 ] || tr -d '\n' <<<"$answer" | base64 -d | gzip -dc
-		xenstore-rm "$home/data/cmd/$number" "$home/data/out/$number" 2>/dev/null
-		return "$status"
-	done
-	complain "guest $name: no answer within $limit seconds"
-	return 124
+	guest-exec wait "$@"
 }
 
 # guest_run NAME [SECONDS] COMMAND...: runs a shell command in the guest.
 guest_run() {
-	local handle
-	handle=$(guest_start "$@") || return 125
-	guest_wait "$handle"
+	guest-exec run "$@"
 }
 
 # guest_put NAME FILE...: copies files to the guest's /tmp.

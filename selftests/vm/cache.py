@@ -52,17 +52,22 @@ def locked(name):
         yield
 
 
-def slot(kind, number):
-    """Takes one of `number` slots and returns an open file that holds it, or None."""
+def slots(kind, total, needed):
+    """Takes `needed` of `total` slots, all or none; returns open files that hold them, or None."""
     locks = root() / "locks"
     locks.mkdir(exist_ok=True)
-    for index in range(number):
+    held = []
+    for index in range(total):
         lock = open(locks / f"{kind}-{index}", "w", encoding="ascii")
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return lock
+            held.append(lock)
         except BlockingIOError:
             lock.close()
+        if len(held) == needed:
+            return held
+    for lock in held:
+        lock.close()
     return None
 
 

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0
 """All tests: on the host, in a kernel with KUnit, and between domains on Xen."""
 
+import json
 import os
 import re
 import subprocess
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from . import cache, cli, modules, process
@@ -16,6 +19,8 @@ from .results import Totals, parse
 DEFAULT_LIMIT = 120
 # What bringing a test's guests and disks down may take, beyond the test's own limit.
 CLEAN_UP = 150
+# What a test is taken to last, in seconds, that has not run here yet.
+UNKNOWN = 60
 TIERS = {"host": "unit tests on the host", "kunit": "KUnit suites in a kernel"}
 NAMES = {0: "ok", 1: "FAIL", 4: "skip"}
 
@@ -23,17 +28,15 @@ NAMES = {0: "ok", 1: "FAIL", 4: "skip"}
 class Test:
     """One run of a test script with one driver, and one backend driver in dom0."""
 
-    def __init__(self, script, header, driver, backend):
+    def __init__(self, script, header, pair):
         self.script = script
-        self.driver = driver or "default"
-        self.backend = backend or "default"
-        kind = "/".join(word for word in (driver, backend) if word)
-        self.name = f"{script.parent.name}/{script.stem}" + (f" ({kind})" if kind else "")
+        front, _, back = pair.partition("/")
+        self.driver = front or "default"
+        self.backend = back or "default"
+        self.name = f"{script.parent.name}/{script.stem}" + (f" ({pair})" if pair else "")
         self.limit = int(header.get("timeout", DEFAULT_LIMIT))
-        # The long tier is too slow for every run: the control without any driver of ours, and what
-        # asks for it.
-        ours = "rust" in (driver, backend) or not kind
-        self.long = not ours or header.get("tier") == "long"
+        # The long tier is too slow for every run.
+        self.long = header.get("tier") == "long" or pair in header.get("control", "").split()
         # Words for Xen's command line: such tests have a boot of their own.
         self.xen_args = tuple(header.get("xen-arg", "").split())
         self.allowed = [re.compile(pattern) for pattern in header.get("allow-console", [])]
@@ -54,7 +57,7 @@ def header_of(script):
     for line in script.read_text().splitlines():
         if not line.startswith("#"):
             break
-        match = re.match(r"# (drivers|backends|timeout|allow-console|tier|xen-arg): *(.*)", line)
+        match = re.match(r"# (pairs|control|timeout|allow-console|tier|xen-arg): *(.*)", line)
         if match and match.group(1) == "allow-console":
             header.setdefault("allow-console", []).append(match.group(2))
         elif match:
@@ -67,11 +70,11 @@ def scripts():
     tests = []
     for script in sorted(cache.SELFTESTS.glob("*/test_*.sh")):
         header = header_of(script)
-        for backend in header.get("backends", "").split() or [""]:
-            for driver in header.get("drivers", "").split() or [""]:
-                tests.append(Test(script, header, driver, backend))
+        pairs = f"{header.get('pairs', '')} {header.get('control', '')}"
+        for pair in pairs.split() or [""]:
+            tests.append(Test(script, header, pair))
     order = {"default": 0, "rust": 1, "c": 2}
-    return sorted(tests, key=lambda test: (order.get(test.backend, 0), test.driver == "c"))
+    return sorted(tests, key=lambda test: (order[test.backend], order[test.driver]))
 
 
 class Report:
@@ -79,15 +82,20 @@ class Report:
 
     def __init__(self):
         self.totals = Totals()
+        self.seconds = {}
+        self.lock = threading.Lock()
 
     def line(self, name, status, seconds, why="", lines=()):
         """Reports one test."""
         key = {0: "passed", 4: "skipped"}.get(status, "failed")
-        self.totals.add(Totals(**{key: 1}))
-        print(f"{NAMES.get(status, 'FAIL'):4} {name} ({seconds:.0f} s)" + (f": {why}" if why else ""))
-        for line in lines:
-            print(f"     | {line}")
-        sys.stdout.flush()
+        with self.lock:
+            self.seconds[name] = seconds
+            self.totals.add(Totals(**{key: 1}))
+            print(f"{NAMES.get(status, 'FAIL'):4} {name} ({seconds:.0f} s)"
+                  + (f": {why}" if why else ""))
+            for line in lines:
+                print(f"     | {line}")
+            sys.stdout.flush()
 
 
 def run_tier(name, report):
@@ -123,10 +131,11 @@ def run_tier(name, report):
 class Boot:
     """The tests that one boot of the machine runs, until it hangs or they are done."""
 
-    def __init__(self, tests, arguments, report):
+    def __init__(self, tests, arguments, report, name="check", **options):
         self.tests = {test.name: test for test in tests}
         self.report = report
-        self.arguments = arguments
+        self.name = name
+        self.options = Options(arguments, quiet=True, **options)
         self.current = None
         self.seen = 0
         self.done = []
@@ -183,9 +192,7 @@ class Boot:
     def run(self):
         """Boots and runs the tests; returns those that were not reached."""
         tests = list(self.tests.values())
-        xen_args = {word for test in tests for word in test.xen_args}
-        machine = self.machine = Machine("check", Options(
-            self.arguments, quiet=True, xen_arg=[*(self.arguments.xen_arg or []), *xen_args]))
+        machine = self.machine = Machine(self.name, self.options)
         built = modules.built(machine.release)
         front = modules.variants(machine.options.front, built).get("blkfront", "c")
         back = modules.variants(machine.options.back, built, default="c").get("blkback", "c")
@@ -215,6 +222,66 @@ class Boot:
         return rest
 
 
+def share_out(tests, number, seconds):
+    """Returns the tests in `number` shares that take about as long, the longest tests first given.
+
+    `seconds` is what each took the last time. Within a share they keep their order, in which those
+    that can use the same guest follow each other.
+    """
+    shares = [[] for _ in range(number)]
+    loads = [0.0] * number
+    for test in sorted(tests, key=lambda test: -seconds.get(test.name, UNKNOWN)):
+        index = loads.index(min(loads))
+        loads[index] += seconds.get(test.name, UNKNOWN)
+        shares[index].append(test)
+    return [sorted(share, key=tests.index) for share in shares if share]
+
+
+def machines(arguments, tests):
+    """Returns how many machines the host has CPUs and memory for."""
+    if arguments.machines:
+        return arguments.machines
+    for line in Path("/proc/meminfo").read_text().splitlines():
+        if line.startswith("MemAvailable:"):
+            free = int(line.split()[1]) // 1024
+    # QEMU needs some for itself, and the host must keep some.
+    memory = Options(arguments).memory + 1024
+    return max(1, min(os.cpu_count() or 1, free // memory, len(tests)))
+
+
+def run_share(tests, arguments, report, **options):
+    """Runs tests, on one machine after the other: what needs another one, and should they hang."""
+    for xen_args in dict.fromkeys(test.xen_args for test in tests):
+        group = [test for test in tests if test.xen_args == xen_args]
+        words = [*(arguments.xen_arg or []), *xen_args]
+        while group:
+            group = Boot(group, arguments, report, xen_arg=words, **options).run()
+
+
+def between_domains(tests, arguments, report):
+    """Runs the tests that need Xen: on several machines, of one real CPU each, where that is possible."""
+    known = cache.root() / "seconds.json"
+    try:
+        seconds = json.loads(known.read_text())
+    except (FileNotFoundError, ValueError):
+        seconds = {}
+    shares = share_out(tests, machines(arguments, tests), seconds)
+    options = {}
+    if len(shares) > 1 and not arguments.tcg_thread:
+        options["tcg_thread"] = "single"
+    with ThreadPoolExecutor(len(shares)) as pool:
+        try:
+            for future in [pool.submit(run_share, share, arguments, report,
+                                       name=f"check{number}", **options)
+                           for number, share in enumerate(shares)]:
+                future.result()
+        except BaseException:
+            process.ENDING.set()
+            raise
+    known.with_suffix(".part").write_text(json.dumps({**seconds, **report.seconds}, indent=1))
+    known.with_suffix(".part").rename(known)
+
+
 def check(arguments):
     """Runs all tests, or those asked for."""
     tiers = [name for name in TIERS if (cache.SELFTESTS / name / "run").exists()]
@@ -236,10 +303,8 @@ def check(arguments):
         cli.prepare(arguments)
     for name in tiers:
         run_tier(name, report)
-    for xen_args in dict.fromkeys(test.xen_args for test in tests):
-        group = [test for test in tests if test.xen_args == xen_args]
-        while group:
-            group = Boot(group, arguments, report).run()
+    if tests:
+        between_domains(tests, arguments, report)
     print(f"in {time.monotonic() - begun:.0f} s")
     print(report.totals, flush=True)
     return 1 if report.totals.failed else 0

@@ -2,6 +2,7 @@
 """The command line of xenvm."""
 
 import argparse
+import os
 import shutil
 import signal
 import sys
@@ -70,6 +71,8 @@ def run_job(job, words, options, name=None, environment=None):
     if not job.exists():
         raise Failure(f"there is no job {job}")
     entry = "run" if job.is_dir() else job.name
+    if not os.access(job / "run" if job.is_dir() else job, os.X_OK):
+        raise Failure(f"{job} has no {entry} that may be executed")
     machine = Machine(name or job.stem, options)
     machine.prepare(job, [f"./{entry}", *words], environment)
 
@@ -109,6 +112,7 @@ def demo(arguments):
 def stress_cpu(arguments):
     """Boots again and again with a load that showed faults of emulated CPU models."""
     setup_quietly()
+    modules.build_programs()
     bad = []
     for boot in range(1, arguments.boots + 1):
         try:
@@ -148,6 +152,9 @@ def add_run_options(parser, timeout):
     parser.add_argument("--dom0-memory", type=int, metavar="MIB", help="memory of dom0")
     parser.add_argument("--cpus", type=int, metavar="N", help="CPUs of the machine and of dom0")
     parser.add_argument("--cpu", metavar="MODEL", help=f"QEMU's CPU model (default: {CPU})")
+    parser.add_argument("--tcg-thread", choices=["single", "multi"],
+                        help="single: all emulated CPUs take turns on one real CPU; multi: each has "
+                        "one (default: multi, but single where `check` runs several machines)")
     parser.add_argument("--kernel", metavar="FOLDER",
                         help="another kernel: a folder with kernel.json, vmlinuz and modules")
     parser.add_argument("--qemu-arg", action="append", metavar="WORDS",
@@ -191,6 +198,9 @@ def parser():
     command.add_argument("--only", nargs="+", metavar="NAME", help="only tests whose name has this")
     command.add_argument("--all", action="store_true",
                          help="the long tier, too: the control with the C driver, and slow tests")
+    command.add_argument("--machines", type=int, metavar="N",
+                         help="how many to share the tests out to (default: as many as the host has "
+                         "CPUs and memory for)")
     command.add_argument("--list", action="store_true", help="only name the tests")
     command = add(demo, "the same work on the Rust and on the C driver, in one table")
     add_run_options(command, 600)

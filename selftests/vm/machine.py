@@ -40,6 +40,7 @@ class Options:
     dom0_arg = ()
     allow_console = ()
     plugin = None
+    tcg_thread = "multi"
     keep = False
     quiet = False
 
@@ -86,7 +87,7 @@ class Machine:
             (self.folder / "keep").touch()
         self.consoles = Consoles(self.log, options.allow_console)
         self.qemu = None
-        self.slot = None
+        self.slots = None
 
     def prepare(self, job, command, environment=None):
         """Lays out what dom0 gets to see: the job, the libraries and the built modules."""
@@ -126,7 +127,7 @@ class Machine:
         xen = " ".join([XEN_ARGUMENTS, f"dom0_mem={options.dom0_memory}M",
                         f"dom0_max_vcpus={options.cpus}", *options.xen_arg])
         dom0 = " ".join([DOM0_ARGUMENTS, *options.dom0_arg])
-        line = ["qemu-system-x86_64", "-accel", "tcg,thread=multi", "-cpu", options.cpu,
+        line = ["qemu-system-x86_64", "-accel", f"tcg,thread={options.tcg_thread}", "-cpu", options.cpu,
                 "-smp", str(options.cpus), "-m", str(options.memory), "-display", "none",
                 "-nodefaults", "-no-reboot", "-monitor", "none",
                 "-serial", "file:/srv/run/log/console-dom0.log",
@@ -146,16 +147,19 @@ class Machine:
             line += shlex.split(argument)
         return line
 
-    def take_slot(self):
+    def take_slots(self):
         """Waits while the host has no CPUs left for one more machine.
 
         Emulated CPUs wait for each other: with half of what they need, they are slower many-fold.
         """
-        number = max(1, (os.cpu_count() or 1) // self.options.cpus)
+        total = os.cpu_count() or 1
+        needed = 1 if self.options.tcg_thread == "single" else min(total, self.options.cpus)
         waiting = False
-        while not self.slot:
-            self.slot = cache.slot("machine", number)
-            if not self.slot:
+        while not self.slots:
+            if process.ENDING.is_set():
+                raise KeyboardInterrupt
+            self.slots = cache.slots("machine", total, needed)
+            if not self.slots:
                 if not waiting:
                     say("waiting for another emulated machine to end")
                 waiting = True
@@ -163,7 +167,7 @@ class Machine:
 
     def start(self):
         """Starts QEMU."""
-        self.take_slot()
+        self.take_slots()
         binds = [(self.folder, "/srv/run"), (self.system, "/srv/system"),
                  (self.boot, "/srv/boot")]
         if self.options.plugin:
@@ -186,9 +190,9 @@ class Machine:
             os.killpg(self.qemu.pid, signal.SIGKILL)
             self.qemu.wait()
         (self.folder / "shell.socket").unlink(missing_ok=True)
-        if self.slot:
-            self.slot.close()
-            self.slot = None
+        for slot in self.slots or ():
+            slot.close()
+        self.slots = None
 
     def __enter__(self):
         try:
@@ -239,6 +243,8 @@ class Machine:
         follower = Follower(self.log / "output")
         shown = ""
         while True:
+            if process.ENDING.is_set():
+                raise KeyboardInterrupt
             ended = self.status()
             died = self.qemu.poll() is not None and ended is None and self.status() is None
             self.consoles.poll()

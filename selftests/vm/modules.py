@@ -8,6 +8,7 @@ from . import buildroot, cache, kernel, process
 from .progress import Failure, step
 
 MODULE = "/srv/build/source"
+PROGRAMS = ("agent", "rogue")
 
 
 def folder(release):
@@ -54,24 +55,27 @@ def build(tree=None):
         partial.mkdir()
         for path in found:
             shutil.copy2(path, partial / path.name)
+        # Guests are emulated, and have every byte in memory: they do without debug information.
+        process.run(buildroot.enter(
+            ["sh", "-c", "strip --strip-debug /srv/build/modules.partial/*.ko"],
+            [(place, "/srv/build")]), "build", "the modules cannot be stripped")
         cache.remove(result)
         partial.rename(result)
     return result
 
 
 def build_programs():
-    """Builds the test programs in selftests/rogue, when they are there."""
-    source = cache.SELFTESTS / "rogue"
-    if not (source / "Cargo.toml").exists():
-        return None
+    """Builds the test programs: the agent that tests need, and the peers that misbehave."""
     place = cache.root() / "build/programs"
     (place / "target").mkdir(parents=True, exist_ok=True)
     process.fresh_log("programs")
     with cache.locked("build-programs"), step("test programs"):
-        process.run(buildroot.enter(
-            ["cargo", "build", "--release", "--offline", "--target-dir", "/srv/build/target"],
-            [(source, "/srv/programs"), (place, "/srv/build")], cwd="/srv/programs"),
-            "programs", "the test programs do not build")
+        for name in PROGRAMS:
+            process.run(buildroot.enter(
+                ["cargo", "build", "--release", "--offline", "--target-dir", "/srv/build/target"],
+                [(cache.SELFTESTS, "/srv/programs"), (place, "/srv/build")],
+                cwd=f"/srv/programs/{name}"),
+                "programs", "the test programs do not build")
         result = place / "bin"
         cache.remove(result)
         result.mkdir()

@@ -6,6 +6,7 @@ import os
 import shlex
 import signal
 import subprocess
+import threading
 
 from .cache import logs
 from .progress import Failure
@@ -13,6 +14,9 @@ from .progress import Failure
 PR_SET_PDEATHSIG = 1
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _libc = ctypes.CDLL(None)
+
+# Set when the program is to end: threads that wait for a machine look at it.
+ENDING = threading.Event()
 
 
 def die_with_parent():

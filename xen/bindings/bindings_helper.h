@@ -7,6 +7,7 @@
 #include <linux/bio.h>
 #include <linux/blk-mq.h>
 #include <linux/blkdev.h>
+#include <linux/cdrom.h>
 #include <linux/device.h>
 #include <linux/hdreg.h>
 #include <linux/interrupt.h>

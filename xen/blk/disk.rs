@@ -40,6 +40,8 @@ pub struct DiskBuilder {
     pub read_only: bool,
     /// The medium can be removed.
     pub removable: bool,
+    /// It is a CD-ROM: the `ioctl`s by which programs find that out work.
+    pub cdrom: bool,
     /// Limits and features.
     pub limits: Limits,
 }
@@ -78,11 +80,12 @@ impl DiskBuilder {
         let disk = Disk {
             raw: NonNull::from(&mut *gendisk),
             added: false,
+            paused: false,
             minors: self.minors,
             _tag_set: tag_set,
         };
 
-        gendisk.fops = super::mq::disk_table::<T>();
+        gendisk.fops = super::mq::disk_table::<T>(self.cdrom);
         // CAST: C has numbers of 20 bits and less here as `int`.
         gendisk.major = disk.minors.major() as c_int;
         gendisk.first_minor = disk.minors.first() as c_int;
@@ -111,10 +114,12 @@ impl DiskBuilder {
 /// # Invariants
 ///
 /// `raw` is a disk that [`DiskBuilder`] made, whose `private_data` and `queuedata` are one reference to
-/// the driver's data; `added` tells whether the block layer knows it.
+/// the driver's data; `added` tells whether the block layer knows it, and `paused` whether its queue
+/// was quiesced.
 pub struct Disk<T: Operations> {
     raw: NonNull<bindings::gendisk>,
     added: bool,
+    paused: bool,
     minors: Minors,
     _tag_set: Arc<TagSet<T>>,
 }
@@ -163,13 +168,20 @@ impl<T: Operations> Disk<T> {
         unsafe { bindings::xen_get_capacity(self.raw.as_ptr()) }
     }
 
+    /// Allows writing, or forbids it, and tells user space. Process context.
+    pub fn set_read_only(&self, read_only: bool) {
+        // SAFETY: The disk is valid.
+        unsafe { bindings::set_disk_ro(self.raw.as_ptr(), read_only) };
+    }
+
     /// Gives the disk another size, in units of 512 bytes, and tells user space.
     pub fn set_capacity(&self, sectors: u64) {
         // SAFETY: The disk is valid.
         unsafe { bindings::set_capacity_and_notify(self.raw.as_ptr(), sectors) };
     }
 
-    /// Changes the sizes of the disk's sectors, and its features, while it may be in use.
+    /// Changes the disk's limits and features while it may be in use. Requests that were made by the
+    /// old limits may still come meanwhile.
     ///
     /// # Context
     ///
@@ -179,14 +191,43 @@ impl<T: Operations> Disk<T> {
     ///
     /// `EINVAL` if the limits contradict each other; then nothing has changed.
     pub fn update_limits(&self, limits: Limits) -> Result {
-        // SAFETY: The disk is valid.
-        let queue = unsafe { (*self.raw.as_ptr()).queue };
+        let queue = self.queue();
         let mut raw = bindings::queue_limits::default();
         // SAFETY: The queue is valid. This takes the lock that the commit releases.
         unsafe { bindings::xen_queue_limits_start_update(queue, &mut raw) };
         limits.update_raw(&mut raw);
         // SAFETY: The update was started above.
         to_result(unsafe { bindings::queue_limits_commit_update_frozen(queue, &mut raw) })
+    }
+
+    fn queue(&self) -> *mut bindings::request_queue {
+        // SAFETY: The disk is valid.
+        unsafe { (*self.raw.as_ptr()).queue }
+    }
+
+    /// Has the block layer keep requests to itself. When this returns, no call of
+    /// [`Operations::queue_rq`] runs, and none comes before [`go_on`](Self::go_on) is called or the
+    /// disk is dropped. Process context.
+    pub fn pause(&mut self) {
+        if !core::mem::replace(&mut self.paused, true) {
+            // INVARIANT: It is quiesced.
+            // SAFETY: The queue is valid.
+            unsafe { bindings::blk_mq_quiesce_queue(self.queue()) };
+        }
+    }
+
+    /// Whether the block layer keeps requests to itself, see [`pause`](Self::pause).
+    pub fn is_paused(&self) -> bool {
+        self.paused
+    }
+
+    /// Has the block layer hand over requests again. Any context.
+    pub fn go_on(&mut self) {
+        if core::mem::replace(&mut self.paused, false) {
+            // INVARIANT: It is not quiesced any more.
+            // SAFETY: The queue is valid, and was quiesced by the type invariant.
+            unsafe { bindings::blk_mq_unquiesce_queue(self.queue()) };
+        }
     }
 
     /// Marks the device as gone: what is not yet begun fails at once.
@@ -198,6 +239,8 @@ impl<T: Operations> Disk<T> {
 
 impl<T: Operations> Drop for Disk<T> {
     fn drop(&mut self) {
+        // The disk goes when its requests have ended.
+        self.go_on();
         let raw = self.raw.as_ptr();
         // SAFETY: The disk is valid, and this is what `build` set.
         let private = unsafe { (*raw).private_data };

@@ -7,6 +7,7 @@
 //! once: by ending it, by completing it, or by leaving it to the block layer to try again. One that
 //! is dropped on any other path ends with an I/O error rather than never.
 
+mod disk_table;
 mod operations;
 mod request;
 mod tag_set;
@@ -23,7 +24,13 @@ pub use self::{
     tag_set::TagSet, //
 };
 
-/// The functions of a disk of `T`.
-pub(super) fn disk_table<T: Operations>() -> &'static crate::bindings::block_device_operations {
-    operations::DiskTable::<T>::TABLE_REF
+/// The functions of a disk of `T`, which may be a CD-ROM.
+pub(super) fn disk_table<T: Operations>(
+    cdrom: bool,
+) -> &'static crate::bindings::block_device_operations {
+    if cdrom {
+        disk_table::DiskTable::<T, true>::TABLE_REF
+    } else {
+        disk_table::DiskTable::<T, false>::TABLE_REF
+    }
 }

@@ -58,6 +58,56 @@ impl<I: Iterator<Item = Piece>> Iterator for Joined<I> {
     }
 }
 
+/// The part of `pieces` that begins `skip` bytes behind their start and is at most `length` bytes long.
+pub struct Window<I> {
+    pieces: I,
+    skip: u32,
+    length: u32,
+}
+
+impl<I: Iterator<Item = Piece>> Window<I> {
+    /// Looks at a part of `pieces`.
+    #[inline]
+    pub fn new(pieces: I, skip: u32, length: u32) -> Self {
+        Self {
+            pieces,
+            skip,
+            length,
+        }
+    }
+}
+
+impl<I: Iterator<Item = Piece>> Iterator for Window<I> {
+    type Item = Piece;
+
+    #[inline]
+    fn next(&mut self) -> Option<Piece> {
+        if self.length == 0 {
+            return None;
+        }
+        let mut piece = self.pieces.next()?;
+        while let Some(skip) = self.skip.checked_sub(piece.length) {
+            self.skip = skip;
+            piece = self.pieces.next()?;
+        }
+        // The rest to be skipped is less than this piece has.
+        piece.offset = piece.offset.saturating_add(self.skip);
+        piece.length = (piece.length - self.skip).min(self.length);
+        self.skip = 0;
+        self.length -= piece.length;
+        Some(piece)
+    }
+}
+
+/// How many bytes of `pieces` go into one message that has room for `most` of them, if it must be a
+/// multiple of `unit` bytes. 0 if not even one unit fits.
+pub fn fitting(pieces: impl Iterator<Item = Piece>, most: usize, unit: u32) -> u32 {
+    let sum = pieces
+        .take(most)
+        .fold(0u32, |sum, piece| sum.saturating_add(piece.length));
+    sum - sum.checked_rem(unit).unwrap_or(sum)
+}
+
 #[cfg(any(test, CONFIG_XEN_PV_RUST_KUNIT_TEST))]
 #[cfg_attr(not(test), kernel::prelude::kunit_tests(xen_blk_piece))]
 mod tests {
@@ -117,5 +167,112 @@ mod tests {
         assert_eq!(joined.next(), Some(piece(8, 0, 4096)));
         assert_eq!(joined.next(), Some(piece(9, 0, 4096)));
         assert_eq!(joined.next(), None);
+    }
+
+    /// What a window shows of three pieces of 1024, 4096 and 512 bytes.
+    fn seen(skip: u32, length: u32) -> [Option<Piece>; 4] {
+        let pieces = [piece(7, 512, 1024), piece(9, 0, 4096), piece(4, 1024, 512)];
+        let mut window = Window::new(pieces.into_iter(), skip, length);
+        [window.next(), window.next(), window.next(), window.next()]
+    }
+
+    #[test]
+    fn window_on_everything() {
+        let all = [
+            Some(piece(7, 512, 1024)),
+            Some(piece(9, 0, 4096)),
+            Some(piece(4, 1024, 512)),
+            None,
+        ];
+        assert_eq!(seen(0, u32::MAX), all);
+        assert_eq!(seen(0, 5632), all);
+    }
+
+    #[test]
+    fn window_begins_and_ends_within_pieces() {
+        assert_eq!(
+            seen(512, 1024),
+            [
+                Some(piece(7, 1024, 512)),
+                Some(piece(9, 0, 512)),
+                None,
+                None
+            ]
+        );
+        assert_eq!(
+            seen(1024, 4096),
+            [Some(piece(9, 0, 4096)), None, None, None]
+        );
+        assert_eq!(
+            seen(1536, 4096),
+            [
+                Some(piece(9, 512, 3584)),
+                Some(piece(4, 1024, 512)),
+                None,
+                None
+            ]
+        );
+        assert_eq!(
+            seen(5120, 512),
+            [Some(piece(4, 1024, 512)), None, None, None]
+        );
+    }
+
+    #[test]
+    fn window_on_nothing() {
+        assert_eq!(seen(0, 0), [None; 4]);
+        assert_eq!(seen(5632, 512), [None; 4]);
+        assert_eq!(seen(u32::MAX, u32::MAX), [None; 4]);
+    }
+
+    #[test]
+    fn fitting_is_whole_units() {
+        let pieces =
+            || (0..20usize).map(|frame| piece(frame, 0, if frame == 0 { 3584 } else { 4096 }));
+        assert_eq!(fitting(pieces(), 11, 512), 3584 + 10 * 4096);
+        assert_eq!(fitting(pieces(), 11, 4096), 10 * 4096);
+        assert_eq!(fitting(pieces(), 100, 512), 3584 + 19 * 4096);
+        // Not one unit.
+        assert_eq!(fitting(pieces(), 1, 4096), 0);
+        assert_eq!(fitting(pieces(), 0, 512), 0);
+        assert_eq!(fitting(core::iter::empty(), 11, 512), 0);
+        assert_eq!(fitting(pieces(), 11, 0), 0);
+    }
+
+    /// Parts of a request that do not fit into one message are all of it, in order.
+    #[test]
+    fn parts_are_the_whole() {
+        // What a buffer that begins in the midst of a page is made of.
+        let pieces = || {
+            (0..40usize).map(|frame| match frame {
+                0 => piece(frame, 1536, 2560),
+                39 => piece(frame, 0, 1536),
+                _ => piece(frame, 0, 4096),
+            })
+        };
+        let total = 39 * 4096;
+        for unit in [512, 1024, 2048, 4096] {
+            for most in [2, 3, 11, 32, 100] {
+                let mut done = 0;
+                while done < total {
+                    let part = fitting(Window::new(pieces(), done, u32::MAX), most, unit);
+                    assert!(part > 0 && part % unit == 0);
+                    let mut length = 0;
+                    let mut count = 0;
+                    for piece in Window::new(pieces(), done, part) {
+                        // Byte `done + length` is where it belongs.
+                        let at = done + length + 1536;
+                        assert_eq!(piece.frame, (at / 4096) as usize);
+                        assert_eq!(piece.offset, at % 4096);
+                        length += piece.length;
+                        count += 1;
+                    }
+                    assert_eq!(length, part);
+                    assert!(count <= most);
+                    done += part;
+                }
+                assert_eq!(done, total);
+            }
+        }
     }
 }

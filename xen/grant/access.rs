@@ -2,6 +2,10 @@
 
 //! Frames that this domain grants.
 
+use super::{
+    Quota,
+    TRIM_STEP, //
+};
 use crate::bindings;
 use core::num::NonZeroU32;
 use kernel::{
@@ -94,61 +98,83 @@ impl Drop for Grant {
     }
 }
 
-/// Grant references set aside.
+/// How many references are taken from the domain's table at once.
+const STEP: u32 = 32;
+
+/// Grant references that a queue has for itself.
+///
+/// Some are set aside from the beginning, so that the queue can go on whatever others use up. Others
+/// are taken from the domain's table when they are needed, kept for the next request, and given back
+/// by [`trim`](Self::trim) when they have not been needed for a while.
 ///
 /// # Invariants
 ///
-/// `head` starts a list of `free` references that nobody else uses, linked as
-/// `gnttab_alloc_grant_references` does it.
+/// `head` starts a list of as many references as are free by `quota`, which nobody else uses, linked
+/// as `gnttab_alloc_grant_references` does it.
 pub struct Reserve {
     head: bindings::grant_ref_t,
-    free: u32,
+    quota: Quota,
 }
 
 impl Reserve {
-    /// Sets `wanted` references aside, or fewer if the table is short of them: half as many, and so
-    /// on, but not below `least`.
+    /// Sets `least` references aside. There will be up to `most`.
     ///
     /// # Errors
     ///
-    /// `ENOSPC` if there are not even `least`, `EINVAL` if `wanted` is less than that.
-    pub fn new(wanted: u16, least: u16) -> Result<Self> {
-        if wanted < least {
-            return Err(EINVAL);
-        }
-        let mut count = wanted;
-        loop {
-            let mut head = 0;
-            // SAFETY: `head` outlives the call.
-            match to_result(unsafe { bindings::gnttab_alloc_grant_references(count, &mut head) }) {
-                // INVARIANT: The list has `count` references.
-                Ok(()) => {
-                    return Ok(Self {
-                        head,
-                        free: count.into(),
-                    })
-                }
-                Err(error) if count == least => return Err(error),
-                Err(_) => count = (count / 2).max(least),
-            }
-        }
+    /// `ENOSPC` if there are not so many left.
+    pub fn new(least: u16, most: u32) -> Result<Self> {
+        let mut head = 0;
+        // SAFETY: `head` outlives the call.
+        to_result(unsafe { bindings::gnttab_alloc_grant_references(least, &mut head) })?;
+        let mut quota = Quota::new(least.into(), most);
+        quota.add(least.into());
+        // INVARIANT: The list has `least` references.
+        Ok(Self { head, quota })
     }
 
-    /// How many references are left.
+    /// How many references it has, in use or not.
     #[inline]
-    pub fn free(&self) -> u32 {
-        self.free
+    pub fn owned(&self) -> u32 {
+        self.quota.owned()
+    }
+
+    /// Whether it has more references than were set aside.
+    #[inline]
+    pub fn has_grown(&self) -> bool {
+        self.quota.has_grown()
+    }
+
+    /// Takes more references from the domain's table. None may be free.
+    #[cold]
+    fn grow(&mut self) {
+        let count = self.quota.room(STEP);
+        let mut head = 0;
+        if count == 0 || self.quota.free() != 0 {
+            return;
+        }
+        // CAST: At most `STEP`.
+        // SAFETY: `head` outlives the call.
+        if unsafe { bindings::gnttab_alloc_grant_references(count as u16, &mut head) } == 0 {
+            // INVARIANT: The old list was empty; the new one has `count` references.
+            self.head = head;
+            self.quota.add(count);
+        }
     }
 
     /// Grants a frame to a domain, if there is a reference left. Any context.
     #[inline]
     pub fn grant(&mut self, domain: u16, frame: &impl Frame, access: Access) -> Option<Grant> {
+        if self.quota.free() == 0 {
+            self.grow();
+        }
+        if !self.quota.lend() {
+            return None;
+        }
+        // INVARIANT: One reference is taken off the list.
         // SAFETY: `head` is the start of a private list by the type invariant.
         let gref = unsafe { bindings::gnttab_claim_grant_reference(&mut self.head) };
         // A negative value is an error: the list is empty.
         let gref = NonZeroU32::new(u32::try_from(gref).ok()?)?;
-        // INVARIANT: One reference was taken off the list.
-        self.free = self.free.saturating_sub(1);
         // SAFETY: The function has no requirement.
         let gfn = unsafe { bindings::xen_pfn_to_gfn(frame.frame()) };
         // SAFETY: The reference is this caller's alone and not in use.
@@ -176,13 +202,36 @@ impl Reserve {
         // SAFETY: The reference is in use, for the frame that was granted with it.
         if unsafe { bindings::gnttab_end_foreign_access_ref(gref) } == 0 {
             park(gref);
+            self.quota.lose();
             return Err(StillMapped { gref });
         }
         // SAFETY: The reference is not in use and belongs to nobody else.
         unsafe { bindings::gnttab_release_grant_reference(&mut self.head, gref) };
         // INVARIANT: One reference was added to the list.
-        self.free = self.free.saturating_add(1);
+        self.quota.give_back();
         Ok(())
+    }
+
+    /// A reference that was lent by [`grant`](Self::grant) has been ended elsewhere, and is anybody's.
+    #[inline]
+    pub fn forgo(&mut self) {
+        self.quota.lose();
+    }
+
+    /// Gives references back to the domain that have not been needed since the last call, but
+    /// not too many at once. Any context.
+    pub fn trim(&mut self) {
+        for _ in 0..self.quota.left_over(TRIM_STEP) {
+            // SAFETY: `head` is the start of a private list by the type invariant.
+            let gref = unsafe { bindings::gnttab_claim_grant_reference(&mut self.head) };
+            let Ok(gref) = u32::try_from(gref) else {
+                return;
+            };
+            // INVARIANT: One reference was taken off the list.
+            self.quota.drop_free();
+            // SAFETY: The reference is not in use and belongs to nobody else.
+            unsafe { bindings::gnttab_free_grant_reference(gref) };
+        }
     }
 }
 

@@ -2,7 +2,11 @@
 
 //! Pages that are granted in place of others.
 
-use super::Frame;
+use super::{
+    Frame,
+    Quota,
+    TRIM_STEP, //
+};
 use crate::bindings;
 use core::ptr::NonNull;
 use kernel::prelude::*;
@@ -22,6 +26,16 @@ pub struct BouncePage {
 unsafe impl Send for BouncePage {}
 
 impl BouncePage {
+    /// Allocates a page. Process context.
+    pub(super) fn with_patience() -> Option<Self> {
+        Self::new(bindings::GFP_NOIO)
+    }
+
+    /// Allocates a page if there is memory. Any context.
+    pub(super) fn without_waiting() -> Option<Self> {
+        Self::new(bindings::GFP_NOWAIT | bindings::__GFP_NOWARN)
+    }
+
     fn new(gfp: bindings::gfp_t) -> Option<Self> {
         // SAFETY: The function has no requirement.
         let page = unsafe { bindings::alloc_pages(gfp | bindings::__GFP_ZERO, 0) };
@@ -59,6 +73,29 @@ impl BouncePage {
     }
 }
 
+impl BouncePage {
+    /// Writes bytes at an offset; [`false`] if the page does not have room for them there.
+    #[inline]
+    #[must_use]
+    pub fn write(&mut self, offset: usize, bytes: &[u8]) -> bool {
+        match offset.checked_add(bytes.len()) {
+            Some(end) if end <= bindings::XEN_PAGE_SIZE => {}
+            _ => return false,
+        }
+        // CAST: Less than a page.
+        // SAFETY: The page is this value's, and the bytes end before the end of its first frame.
+        unsafe {
+            bindings::xen_copy_to_frame(
+                self.frame(),
+                offset as c_uint,
+                bytes.as_ptr().cast(),
+                bytes.len() as c_uint,
+            )
+        };
+        true
+    }
+}
+
 // SAFETY: The page is this value's alone, and an ordinary one.
 unsafe impl Frame for BouncePage {
     #[inline]
@@ -80,54 +117,91 @@ impl Drop for BouncePage {
 ///
 /// Some are there from the beginning, so that the queue can go on when there is no memory. They are
 /// zeroed when they are allocated; later a page may hold what it held before, which the same other
-/// domain has seen.
+/// domain has seen. Those left over are given back by [`trim`](Self::trim).
+///
+/// # Invariants
+///
+/// As many pages are in `pages` as are free by `quota`, and there is room for all that may be.
 pub struct BouncePool {
-    pages: KVec<BouncePage>,
-    least: usize,
-    most: usize,
+    pages: KVVec<BouncePage>,
+    quota: Quota,
 }
 
 impl BouncePool {
-    /// Makes a pool of `least` pages that keeps up to `most`. Process context.
+    /// Makes a pool that has `least` pages and will have up to `most`. Process context.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub fn new(least: usize, most: usize) -> Result<Self> {
+    pub fn new(least: u32, most: u32) -> Result<Self> {
         // Pages are given back where nothing can be allocated.
-        let mut pages = KVec::with_capacity(most.max(least), GFP_KERNEL)?;
+        let mut pages = KVVec::with_capacity(most.max(least) as usize, GFP_KERNEL)?;
         for _ in 0..least {
-            let page = BouncePage::new(bindings::GFP_NOIO).ok_or(ENOMEM)?;
-            pages.push(page, GFP_KERNEL)?;
+            pages.push(BouncePage::with_patience().ok_or(ENOMEM)?, GFP_KERNEL)?;
         }
-        Ok(Self {
-            pages,
-            least,
-            most: most.max(least),
-        })
+        let mut quota = Quota::new(least, most);
+        quota.add(least);
+        // INVARIANT: Both are `least`.
+        Ok(Self { pages, quota })
     }
 
-    /// Takes a page, if there is one or memory for one. Any context.
+    /// Whether there are more pages than there must be.
+    #[inline]
+    pub fn has_grown(&self) -> bool {
+        self.quota.has_grown()
+    }
+
+    /// Takes a page: one that is free, or a new one if there may be more and there is memory. Any
+    /// context.
     #[inline]
     pub fn take(&mut self) -> Option<BouncePage> {
-        self.pages
-            .pop()
-            .or_else(|| BouncePage::new(bindings::GFP_NOWAIT | bindings::__GFP_NOWARN))
+        let page = match self.pages.pop() {
+            Some(page) => page,
+            None if self.quota.room(1) == 0 => return None,
+            None => {
+                let page = BouncePage::without_waiting()?;
+                self.quota.add(1);
+                page
+            }
+        };
+        // INVARIANT: One less is in `pages`, or the new one is not.
+        let _ = self.quota.lend();
+        Some(page)
     }
 
-    /// Frees pages, but for `most` and those that were to be there from the beginning.
+    /// Frees pages until no more than `most` are free, or there are no more than there must be.
+    /// Any context.
     pub fn shrink(&mut self, most: usize) {
-        while self.pages.len() > most.max(self.least) {
-            self.pages.pop();
+        while self.pages.len() > most && self.quota.has_grown() {
+            // INVARIANT: One less is in `pages`.
+            self.quota.drop_free();
+            drop(self.pages.pop());
         }
     }
 
     /// Gives a page back. Any context.
     #[inline]
     pub fn give(&mut self, page: BouncePage) {
-        if self.pages.len() < self.most {
-            // There is room for as many, so this cannot fail; the page would be freed if it did.
-            let _ = self.pages.push_within_capacity(page);
+        // INVARIANT: One more is in `pages`. There is room, or the page is freed.
+        match self.pages.push_within_capacity(page) {
+            Ok(()) => self.quota.give_back(),
+            Err(_) => self.quota.lose(),
+        }
+    }
+
+    /// A page does not come back: its grant is parked, or somebody else still has it. Any context.
+    #[inline]
+    pub fn forgo(&mut self) {
+        self.quota.lose();
+    }
+
+    /// Frees pages that have not been needed since the last call, but not too many at once.
+    /// Any context.
+    pub fn trim(&mut self) {
+        for _ in 0..self.quota.left_over(TRIM_STEP) {
+            // INVARIANT: One less is in `pages`.
+            self.quota.drop_free();
+            drop(self.pages.pop());
         }
     }
 }

@@ -46,6 +46,15 @@ void rust_helper_xen_copy_frame(unsigned long to, unsigned long from,
 		    length);
 }
 
+void rust_helper_xen_copy_to_frame(unsigned long to, unsigned int offset,
+				   const void *from, unsigned int length);
+void rust_helper_xen_copy_to_frame(unsigned long to, unsigned int offset,
+				   const void *from, unsigned int length)
+{
+	memcpy_to_page(xen_pfn_to_page(to), offset_in_page_of(to, offset), from,
+		       length);
+}
+
 void rust_helper_xen_read_frame(void *to, unsigned long from,
 				unsigned int offset, unsigned int length);
 void rust_helper_xen_read_frame(void *to, unsigned long from,

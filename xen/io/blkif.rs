@@ -28,6 +28,24 @@ pub const FRAME_SIZE: u32 = 4096;
 /// Segments that fit into a request itself.
 pub const MAX_SEGMENTS: usize = 11;
 
+/// Segments that fit into a frame of an indirect request.
+pub const SEGMENTS_PER_FRAME: usize = FRAME_SIZE as usize / size_of::<Segment>();
+
+/// Most frames of segments that an indirect request can have.
+pub const MAX_INDIRECT_FRAMES: usize = 8;
+
+/// Most segments that an indirect request can have.
+pub const MAX_INDIRECT_SEGMENTS: usize = MAX_INDIRECT_FRAMES * SEGMENTS_PER_FRAME;
+
+/// How many frames a request with so many segments needs for them: none if they fit into the request.
+pub const fn indirect_frames(segments: usize) -> usize {
+    if segments <= MAX_SEGMENTS {
+        0
+    } else {
+        segments.div_ceil(SEGMENTS_PER_FRAME)
+    }
+}
+
 /// What the frontend calls the layout in its `protocol` key.
 pub const PROTOCOL: &str = if cfg!(target_arch = "x86_64") {
     "x86_64-abi"
@@ -61,6 +79,11 @@ pub enum Operation {
     WriteBarrier = 2,
     /// Answer when everything written before has reached the medium (`feature-flush-cache`).
     FlushDiskcache = 3,
+    /// Forget what is in a range of sectors (`feature-discard`).
+    Discard = 5,
+    /// Read or write segments that are listed in frames of their own
+    /// (`feature-max-indirect-segments`).
+    Indirect = 6,
 }
 
 /// What a response says, once checked.
@@ -118,50 +141,155 @@ impl Segment {
         })
     }
 
+    /// The segment as it is in a frame of an indirect request.
+    #[inline]
+    pub const fn to_bytes(self) -> [u8; size_of::<Self>()] {
+        let [a, b, c, d] = self.gref.to_ne_bytes();
+        [a, b, c, d, self.first_sector, self.last_sector, 0, 0]
+    }
+
     /// First and last sector within the frame, both inclusive.
     pub const fn sectors(&self) -> (u8, u8) {
         (self.first_sector, self.last_sector)
     }
 }
 
-/// A read, write, barrier or flush.
-#[derive(Clone, Copy, Debug)]
+/// What follows the position in a request.
+///
+/// All of it is integers without padding, the same number of bytes in each variant, so that whichever
+/// was written, reading another one gives some integers.
+#[derive(Clone, Copy)]
+#[repr(C)]
+union Body {
+    segments: [Segment; MAX_SEGMENTS],
+    discard: DiscardBody,
+    indirect: IndirectBody,
+}
+
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct DiscardBody {
+    sectors: u64,
+    unused: [u64; MAX_SEGMENTS - 1],
+}
+
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct IndirectBody {
+    handle: u16,
+    padding: u16,
+    grefs: [u32; MAX_INDIRECT_FRAMES],
+    unused: [u32; 2 * MAX_SEGMENTS - 1 - MAX_INDIRECT_FRAMES],
+}
+
+/// A request.
+#[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Request {
     operation: u8,
-    segment_count: u8,
+    /// Segments; of a discard its flags; of an indirect request what it does.
+    detail: u8,
+    /// The device's number; of an indirect request the number of segments.
     handle: u16,
     padding: u32,
     id: u64,
     sector: u64,
-    segments: [Segment; MAX_SEGMENTS],
+    body: Body,
 }
 
+/// In `detail` of a discard: what was there must not be found again (`discard-secure`).
+const DISCARD_SECURE: u8 = 1;
+
 impl Request {
-    /// A request without segments yet.
+    fn empty(operation: Operation, id: u64, sector: u64) -> Self {
+        Self {
+            // CAST: The discriminant is the value on the wire.
+            operation: operation as u8,
+            detail: 0,
+            handle: 0,
+            padding: 0,
+            id,
+            sector,
+            body: Body {
+                segments: [Segment::default(); MAX_SEGMENTS],
+            },
+        }
+    }
+
+    /// A read, write, barrier or flush without segments yet.
     ///
     /// `handle` is the virtual device's number, `id` comes back in the response, and `sector` is
     /// where on the disk to start, in units of 512 bytes.
     pub fn new(operation: Operation, handle: u16, id: u64, sector: u64) -> Self {
         Self {
-            // CAST: The discriminant is the value on the wire.
-            operation: operation as u8,
-            segment_count: 0,
             handle,
-            padding: 0,
-            id,
-            sector,
-            segments: [Segment::default(); MAX_SEGMENTS],
+            ..Self::empty(operation, id, sector)
         }
     }
 
-    /// Adds a segment; [`false`] if there is no room for it.
+    /// A discard of `sectors` sectors of 512 bytes from `sector` on.
+    pub fn discard(id: u64, sector: u64, sectors: u64, secure: bool) -> Self {
+        Self {
+            detail: if secure { DISCARD_SECURE } else { 0 },
+            body: Body {
+                discard: DiscardBody {
+                    sectors,
+                    unused: [0; MAX_SEGMENTS - 1],
+                },
+            },
+            ..Self::empty(Operation::Discard, id, sector)
+        }
+    }
+
+    /// A read (or a write) of `segments` segments, which are listed in the frames granted as `grefs`.
+    ///
+    /// [`None`] unless there are as many frames as these segments need.
+    pub fn indirect(
+        write: bool,
+        handle: u16,
+        id: u64,
+        sector: u64,
+        segments: usize,
+        grefs: impl ExactSizeIterator<Item = u32>,
+    ) -> Option<Self> {
+        let frames = segments.div_ceil(SEGMENTS_PER_FRAME);
+        if frames == 0 || frames > MAX_INDIRECT_FRAMES || frames != grefs.len() {
+            return None;
+        }
+        let mut list = [0; MAX_INDIRECT_FRAMES];
+        for (place, gref) in list.iter_mut().zip(grefs) {
+            *place = gref;
+        }
+        Some(Self {
+            // CAST: The discriminant is the value on the wire.
+            detail: if write {
+                Operation::Write as u8
+            } else {
+                Operation::Read as u8
+            },
+            handle: u16::try_from(segments).ok()?,
+            body: Body {
+                indirect: IndirectBody {
+                    handle,
+                    padding: 0,
+                    grefs: list,
+                    unused: [0; 2 * MAX_SEGMENTS - 1 - MAX_INDIRECT_FRAMES],
+                },
+            },
+            ..Self::empty(Operation::Indirect, id, sector)
+        })
+    }
+
+    /// Adds a segment to a request that is neither a discard nor indirect; [`false`] if there is no
+    /// room for it.
     #[must_use]
     pub fn push_segment(&mut self, segment: Segment) -> bool {
-        match self.segments.get_mut(usize::from(self.segment_count)) {
+        // SAFETY: Any integers are segments.
+        let segments = unsafe { &mut self.body.segments };
+        match segments.get_mut(usize::from(self.detail)) {
             Some(place) => {
                 *place = segment;
-                self.segment_count += 1;
+                self.detail += 1;
                 true
             }
             None => false,
@@ -173,11 +301,20 @@ impl Request {
         self.operation
     }
 
-    /// The segments added so far.
+    /// The operation that its response is to name: of an indirect request what it does.
+    pub fn answered_operation(&self) -> u8 {
+        if self.operation == Operation::Indirect as u8 {
+            self.detail
+        } else {
+            self.operation
+        }
+    }
+
+    /// The segments added so far, if it is neither a discard nor indirect.
     pub fn segments(&self) -> &[Segment] {
-        self.segments
-            .get(..usize::from(self.segment_count))
-            .unwrap_or(&[])
+        // SAFETY: Any integers are segments.
+        let segments = unsafe { &self.body.segments };
+        segments.get(..usize::from(self.detail)).unwrap_or(&[])
     }
 }
 
@@ -228,11 +365,14 @@ const _: () = {
 
     assert!(size_of::<Request>() == 1 + 1 + 2 + 4 + 8 + 8 + MAX_SEGMENTS * 8);
     assert!(size_of::<Request>() == 112);
-    assert!(offset_of!(Request, segment_count) == 1);
+    assert!(offset_of!(Request, detail) == 1);
     assert!(offset_of!(Request, handle) == 2);
     assert!(offset_of!(Request, id) == 8);
     assert!(offset_of!(Request, sector) == 16);
-    assert!(offset_of!(Request, segments) == 24);
+    assert!(offset_of!(Request, body) == 24);
+    assert!(size_of::<DiscardBody>() == size_of::<Body>());
+    assert!(size_of::<IndirectBody>() == size_of::<Body>());
+    assert!(offset_of!(IndirectBody, grefs) == 4);
 
     assert!(size_of::<Response>() == 8 + 1 + 1 + 2 + 4);
     assert!(offset_of!(Response, operation) == 8);
@@ -278,6 +418,78 @@ mod tests {
     }
 
     #[test]
+    fn discard_on_the_wire() {
+        for secure in [false, true] {
+            let request = Request::discard(7, 0x0102_0304_0506, 0x0a0b_0c0d_0e0f_1011, secure);
+            assert_eq!(request.answered_operation(), 5);
+            let wire: [u8; 112] = bytes(request);
+            assert_eq!(wire[0..8], [5, secure.into(), 0, 0, 0, 0, 0, 0]);
+            assert_eq!(wire[8..16], 7u64.to_le_bytes());
+            assert_eq!(wire[16..24], 0x0102_0304_0506u64.to_le_bytes());
+            assert_eq!(wire[24..32], 0x0a0b_0c0d_0e0f_1011u64.to_le_bytes());
+            assert!(wire[32..].iter().all(|&byte| byte == 0));
+        }
+    }
+
+    #[test]
+    fn indirect_on_the_wire() {
+        for (write, operation) in [(false, 0), (true, 1)] {
+            let Some(request) =
+                Request::indirect(write, 0x1234, 9, 0x55, 1000, [0xaabb_ccdd, 1].into_iter())
+            else {
+                panic!("two frames are right for 1000 segments");
+            };
+            assert_eq!(request.operation(), 6);
+            assert_eq!(request.answered_operation(), operation);
+            let wire: [u8; 112] = bytes(request);
+            assert_eq!(wire[0..4], [6, operation, 0xe8, 0x03]);
+            assert_eq!(wire[4..8], [0; 4]);
+            assert_eq!(wire[8..16], 9u64.to_le_bytes());
+            assert_eq!(wire[16..24], 0x55u64.to_le_bytes());
+            assert_eq!(wire[24..28], [0x34, 0x12, 0, 0]);
+            assert_eq!(wire[28..36], [0xdd, 0xcc, 0xbb, 0xaa, 1, 0, 0, 0]);
+            assert!(wire[36..].iter().all(|&byte| byte == 0));
+        }
+    }
+
+    #[test]
+    fn frames_of_segments() {
+        for (segments, frames) in [
+            (0, 0),
+            (1, 0),
+            (11, 0),
+            (12, 1),
+            (512, 1),
+            (513, 2),
+            (4096, 8),
+            (4097, 9),
+        ] {
+            assert_eq!(indirect_frames(segments), frames);
+        }
+        assert_eq!(SEGMENTS_PER_FRAME, 512);
+        assert_eq!(MAX_INDIRECT_SEGMENTS, 4096);
+    }
+
+    #[test]
+    fn indirect_has_its_frames() {
+        let with = |segments, frames| {
+            let grefs = [5; 9];
+            let grefs = grefs.iter().copied().take(frames);
+            Request::indirect(false, 0, 0, 0, segments, grefs).is_some()
+        };
+        assert!(with(1, 1));
+        assert!(with(512, 1));
+        assert!(!with(512, 2));
+        assert!(!with(513, 1));
+        assert!(with(513, 2));
+        assert!(with(4096, 8));
+        assert!(!with(4097, 9));
+        assert!(!with(0, 0));
+        assert!(!with(0, 1));
+        assert!(!with(usize::MAX, 1));
+    }
+
+    #[test]
     fn response_on_the_wire() {
         let wire: [u8; 16] = bytes(Response::new(0x0102_0304_0506_0708, 3, -2));
         assert_eq!(wire, [8, 7, 6, 5, 4, 3, 2, 1, 3, 0, 0xfe, 0xff, 0, 0, 0, 0]);
@@ -291,7 +503,9 @@ mod tests {
             (Operation::WriteBarrier, 2),
             (Operation::FlushDiskcache, 3),
         ] {
-            assert_eq!(Request::new(operation, 0, 0, 0).operation(), value);
+            let request = Request::new(operation, 0, 0, 0);
+            assert_eq!(request.operation(), value);
+            assert_eq!(request.answered_operation(), value);
         }
     }
 
@@ -312,6 +526,14 @@ mod tests {
         assert!(Segment::new(5, 511, 512).is_none());
         assert!(Segment::new(5, 0, 511).is_none());
         assert!(Segment::new(5, 0, 513).is_none());
+    }
+
+    #[test]
+    fn segment_in_an_indirect_frame() {
+        let segment = Segment::new(0xdead_beef, 1024, 2048).map(Segment::to_bytes);
+        let bytes: Option<[u8; 8]> = Segment::new(0xdead_beef, 1024, 2048).map(bytes);
+        assert_eq!(segment, bytes);
+        assert_eq!(segment, Some([0xef, 0xbe, 0xad, 0xde, 2, 5, 0, 0]));
     }
 
     #[test]
@@ -347,10 +569,10 @@ mod tests {
     #[test]
     fn segment_count_is_not_believed() {
         let mut request = Request::new(Operation::Read, 0, 0, 0);
-        request.segment_count = 12;
+        request.detail = 12;
         assert!(request.segments().is_empty());
         assert!(!request.push_segment(Segment::default()));
-        request.segment_count = u8::MAX;
+        request.detail = u8::MAX;
         assert!(request.segments().is_empty());
         assert!(!request.push_segment(Segment::default()));
     }

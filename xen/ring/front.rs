@@ -60,6 +60,14 @@ impl<P: Protocol, M: Memory> Front<P, M> {
         })
     }
 
+    /// Asks for no event at all: whoever owns the ring looks for responses by itself. To be called before
+    /// anything is published, and [`wait_for_responses`](Self::wait_for_responses) not any more. Once
+    /// in 2^32 responses the backend sends an event even so.
+    pub fn want_no_events(&mut self) {
+        // An event is due when this index is passed, which was before the first response.
+        self.layout.set_rsp_event(self.consumed);
+    }
+
     /// The owner of the ring's memory.
     pub fn memory(&self) -> &M {
         self.layout.memory()

@@ -241,6 +241,23 @@ mod suite {
     }
 
     #[test]
+    fn a_polled_ring_gets_no_events() -> Outcome {
+        let page = Page::new();
+        let (mut front, mut back) = pair(&page)?;
+        front.want_no_events();
+        for round in 0..20 {
+            submit(&mut front, round * 3, 3)?;
+            take(&mut back, round * 3, 3)?;
+            for n in 0..3 {
+                assert_eq!(answer(&mut back, round * 3 + n, 1)?, Notify::NotNeeded);
+            }
+            finish(&mut front, round * 3, 3)?;
+            assert_eq!(front.next_response(), Ok(None));
+        }
+        Ok(())
+    }
+
+    #[test]
     fn unused_slot_stays_free() -> Outcome {
         let page = Page::new();
         let (mut front, mut back) = pair(&page)?;

@@ -28,6 +28,9 @@ mod xen {
     pub mod blk {
         pub mod piece;
     }
+    pub mod grant {
+        pub mod quota;
+    }
     pub mod io;
     pub mod ring;
     pub mod xenbus {
@@ -39,6 +42,8 @@ mod xen {
 mod blkfront {
     pub mod features;
     pub mod number;
+    pub mod stats;
+    pub mod transfer;
 }
 
 #[path = "../../../blkback"]

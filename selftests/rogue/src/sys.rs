@@ -18,6 +18,7 @@ const PROT_WRITE: c_int = 2;
 const MAP_SHARED: c_int = 1;
 const POLLIN: c_short = 1;
 const SIGINT: c_int = 2;
+const SIGKILL: c_int = 9;
 const SIGTERM: c_int = 15;
 
 /// C: `struct pollfd`.
@@ -41,6 +42,7 @@ extern "C" {
     fn munmap(addr: *mut c_void, len: usize) -> c_int;
     fn poll(fds: *mut PollFd, nfds: c_ulong, timeout: c_int) -> c_int;
     fn signal(signum: c_int, handler: extern "C" fn(c_int)) -> usize;
+    fn kill(pid: c_int, signum: c_int) -> c_int;
 }
 
 /// Number of an ioctl made by `_IOC(_IOC_NONE, …)`.
@@ -137,6 +139,24 @@ pub fn wait_readable(fd: RawFd, timeout: Duration) -> io::Result<bool> {
         return Err(error);
     }
     Ok(ret > 0)
+}
+
+/// Kills all processes of a group; one that has ended is fine.
+pub fn kill_group(leader: u32) -> io::Result<()> {
+    const ESRCH: c_int = 3;
+
+    let group = c_int::try_from(leader).map_err(io::Error::other)?;
+    if group <= 1 {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    // SAFETY: `kill` touches no memory, and the number names a group of another program.
+    if unsafe { kill(-group, SIGKILL) } == 0 {
+        return Ok(());
+    }
+    match io::Error::last_os_error() {
+        error if error.raw_os_error() == Some(ESRCH) => Ok(()),
+        error => Err(error),
+    }
 }
 
 static STOP: AtomicBool = AtomicBool::new(false);

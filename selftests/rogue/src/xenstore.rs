@@ -117,8 +117,12 @@ impl Client {
 
     /// Reads a node.
     pub fn read(&mut self, tx: Tx, path: &str) -> io::Result<String> {
-        let value = self.call(Kind::Read, tx, &[path.as_bytes(), b"\0"])?;
-        Ok(String::from_utf8_lossy(&value).into_owned())
+        Ok(String::from_utf8_lossy(&self.read_bytes(tx, path)?).into_owned())
+    }
+
+    /// Reads a node that holds any bytes.
+    pub fn read_bytes(&mut self, tx: Tx, path: &str) -> io::Result<Vec<u8>> {
+        self.call(Kind::Read, tx, &[path.as_bytes(), b"\0"])
     }
 
     /// Reads a node that need not exist.
@@ -132,7 +136,12 @@ impl Client {
 
     /// Writes a node; it and its parents come into being if need be.
     pub fn write(&mut self, tx: Tx, path: &str, value: &str) -> io::Result<()> {
-        self.call(Kind::Write, tx, &[path.as_bytes(), b"\0", value.as_bytes()])?;
+        self.write_bytes(tx, path, value.as_bytes())
+    }
+
+    /// Writes a node as [`write`](Self::write) does, with any bytes.
+    pub fn write_bytes(&mut self, tx: Tx, path: &str, value: &[u8]) -> io::Result<()> {
+        self.call(Kind::Write, tx, &[path.as_bytes(), b"\0", value])?;
         Ok(())
     }
 

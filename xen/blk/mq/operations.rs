@@ -44,6 +44,23 @@ pub trait Operations: Sized + 'static {
     /// [`queue_rq`](Self::queue_rq).
     fn commit_rqs(disk: &Self::DiskData, queue: u32);
 
+    /// Looks for requests of polled hardware queue `queue` that have ended, and says whether there were
+    /// any. Only for queues of which [`TagSet::new`](super::TagSet::new) was told that they are polled.
+    ///
+    /// # Context
+    ///
+    /// May not sleep. Several processors can call this at once.
+    fn poll(disk: &Self::DiskData, queue: u32) -> bool;
+
+    /// Called when the request `tag` of hardware queue `queue` has been with the driver for
+    /// `milliseconds`, and again each time that it has been for as long again. The user sets the time
+    /// in the disk's `queue/io_timeout`. The request may be ending at this moment.
+    ///
+    /// # Context
+    ///
+    /// Process context.
+    fn timed_out(disk: &Self::DiskData, queue: u32, tag: usize, milliseconds: u32);
+
     /// Called when somebody has closed the disk that `openers` others still have open.
     ///
     /// # Context
@@ -141,9 +158,63 @@ impl<T: Operations> OperationsTable<T> {
         unsafe { core::ptr::drop_in_place(Pdu::<T>::of(rq)) };
     }
 
-    extern "C" fn timeout_callback(_rq: *mut bindings::request) -> bindings::blk_eh_timer_return {
-        // The other domain may be paused or migrating, and what it will do with the data cannot be
-        // taken back from here: go on waiting. Losing the connection ends the request.
+    /// # Safety
+    ///
+    /// `hctx` must be a live queue of a disk that `DiskBuilder` made for `T`.
+    unsafe extern "C" fn poll_callback(
+        hctx: *mut bindings::blk_mq_hw_ctx,
+        _batch: *mut bindings::io_comp_batch,
+    ) -> c_int {
+        // SAFETY: As in `queue_rq_callback`.
+        let data = unsafe { Self::disk_data(hctx) };
+        // SAFETY: The queue is live.
+        T::poll(data, unsafe { (*hctx).queue_num }).into()
+    }
+
+    /// # Safety
+    ///
+    /// `set` must be a tag set that `TagSet::new` has filled in.
+    unsafe extern "C" fn map_queues_callback(set: *mut bindings::blk_mq_tag_set) {
+        // SAFETY: By this function's requirements, and the block layer changes it only from here.
+        let set = unsafe { &mut *set };
+        // CAST: It was made from a number of this type. With one map there are no polled queues.
+        let polled = match set.nr_maps {
+            bindings::hctx_type_HCTX_MAX_TYPES => set.driver_data.addr() as c_uint,
+            _ => 0,
+        };
+        let others = set.nr_hw_queues.saturating_sub(polled);
+        let default = bindings::hctx_type_HCTX_TYPE_DEFAULT as usize;
+        let poll = bindings::hctx_type_HCTX_TYPE_POLL as usize;
+        for (map, count, offset) in [(default, others, 0), (poll, polled, others)] {
+            if let (Some(map), true) = (set.map.get_mut(map), count > 0) {
+                map.nr_queues = count;
+                map.queue_offset = offset;
+                // SAFETY: The map has an entry for each processor; the queues exist.
+                unsafe { bindings::blk_mq_map_queues(map) };
+            }
+        }
+    }
+
+    /// # Safety
+    ///
+    /// `rq` must be a request in flight of a disk that `DiskBuilder` made for `T`, which is not made
+    /// anew meanwhile.
+    unsafe extern "C" fn timeout_callback(
+        rq: *mut bindings::request,
+    ) -> bindings::blk_eh_timer_return {
+        // SAFETY: The block layer keeps the request from being another one during the call, so that
+        // its queue stays, too.
+        let (hctx, tag) = unsafe { ((*rq).mq_hctx, (*rq).tag) };
+        if let Ok(tag) = usize::try_from(tag) {
+            // SAFETY: As above.
+            let milliseconds = unsafe { bindings::xen_rq_timeout_msecs(rq) };
+            // SAFETY: As above.
+            let data = unsafe { Self::disk_data(hctx) };
+            // SAFETY: The queue is live.
+            T::timed_out(data, unsafe { (*hctx).queue_num }, tag, milliseconds);
+        }
+        // What the other end will do with the request's memory cannot be taken back from here: the
+        // driver ends the request, if it does.
         bindings::blk_eh_timer_return_BLK_EH_RESET_TIMER
     }
 
@@ -155,59 +226,10 @@ impl<T: Operations> OperationsTable<T> {
         table.complete = Some(Self::complete_callback);
         table.init_request = Some(Self::init_request_callback);
         table.exit_request = Some(Self::exit_request_callback);
+        table.poll = Some(Self::poll_callback);
+        table.map_queues = Some(Self::map_queues_callback);
         table.timeout = Some(Self::timeout_callback);
         table
     };
     pub(super) const TABLE_REF: &'static bindings::blk_mq_ops = &Self::TABLE;
-}
-
-/// The functions of `struct block_device_operations`.
-pub(in crate::blk) struct DiskTable<T>(PhantomData<T>);
-
-impl<T: Operations> DiskTable<T> {
-    /// # Safety
-    ///
-    /// `disk` must be one that `DiskBuilder` made for `T`, with its `open_mutex` held.
-    unsafe extern "C" fn release_callback(disk: *mut bindings::gendisk) {
-        // SAFETY: `DiskBuilder` has set `private_data` to `Arc::<T::DiskData>::into_raw`. The disk
-        // clears it, with the same lock held, before it drops that reference.
-        let Some(data) = (unsafe { (*disk).private_data.cast::<T::DiskData>().as_ref() }) else {
-            return;
-        };
-        // SAFETY: The disk is valid.
-        T::released(data, unsafe { bindings::xen_disk_openers(disk) });
-    }
-
-    /// # Safety
-    ///
-    /// `geometry` must be valid for writes.
-    unsafe extern "C" fn getgeo_callback(
-        disk: *mut bindings::gendisk,
-        geometry: *mut kernel::bindings::hd_geometry,
-    ) -> c_int {
-        // What partitioning programs of old expect of a disk without a geometry.
-        const HEADS: u8 = 255;
-        const SECTORS: u8 = 63;
-
-        // SAFETY: The block layer calls this with a valid disk.
-        let capacity = unsafe { bindings::xen_get_capacity(disk) };
-        let cylinders = capacity / (u64::from(HEADS) * u64::from(SECTORS));
-        // CAST: The kernel crate knows only the name of the type.
-        // SAFETY: By this function's requirements.
-        let geometry = unsafe { &mut *geometry.cast::<bindings::hd_geometry>() };
-        geometry.heads = HEADS;
-        geometry.sectors = SECTORS;
-        geometry.cylinders = u16::try_from(cylinders).unwrap_or(u16::MAX);
-        0
-    }
-
-    const TABLE: bindings::block_device_operations = {
-        // SAFETY: All fields are optional functions or pointers that may be NULL.
-        let mut table: bindings::block_device_operations = unsafe { core::mem::zeroed() };
-        table.owner = T::Module::THIS_MODULE.as_ptr();
-        table.release = Some(Self::release_callback);
-        table.getgeo = Some(Self::getgeo_callback);
-        table
-    };
-    pub(in crate::blk) const TABLE_REF: &'static bindings::block_device_operations = &Self::TABLE;
 }

@@ -6,8 +6,10 @@ use super::Operations;
 use crate::{
     bindings,
     blk::{
+        fitting,
         Joined,
-        Piece, //
+        Piece,
+        Window, //
     },
     grant::{
         BouncePage,
@@ -33,6 +35,11 @@ pub enum Op {
     /// Everything that requests have written which ended before this one began must be on the medium
     /// when it ends.
     Flush,
+    /// Forget what is in the request's range. `secure`: so that nobody can find it again.
+    Discard {
+        /// Secure erase.
+        secure: bool,
+    },
     /// Anything else, which the driver has not offered.
     Other,
 }
@@ -138,6 +145,8 @@ impl<T: Operations> Request<T> {
                 fua: flags & bindings::REQ_FUA != 0,
             },
             bindings::req_op_REQ_OP_FLUSH => Op::Flush,
+            bindings::req_op_REQ_OP_DISCARD => Op::Discard { secure: false },
+            bindings::req_op_REQ_OP_SECURE_ERASE => Op::Discard { secure: true },
             _ => Op::Other,
         }
     }
@@ -147,6 +156,20 @@ impl<T: Operations> Request<T> {
     pub fn sector(&self) -> u64 {
         // SAFETY: The request is valid by the type invariant.
         unsafe { (*self.rq.as_ptr()).__sector }
+    }
+
+    /// How long its range on the disk is, in bytes.
+    #[inline]
+    pub fn bytes(&self) -> u32 {
+        // SAFETY: The request is valid by the type invariant.
+        unsafe { (*self.rq.as_ptr()).__data_len }
+    }
+
+    /// How many pieces of memory it has at most.
+    #[inline]
+    pub fn segments(&self) -> usize {
+        // SAFETY: The request is valid by the type invariant.
+        unsafe { (*self.rq.as_ptr()).nr_phys_segments }.into()
     }
 
     /// The number that tells it from all other requests in flight on its hardware queue, less than
@@ -191,10 +214,25 @@ impl<T: Operations> Request<T> {
         unsafe { (*self.rq.as_ptr()).rq_flags |= bindings::RQF_DONTPREP };
     }
 
-    /// The memory that it reads into or writes from, at most as many pieces as the disk's limits
-    /// allow segments, if these are of 4 KiB.
+    /// The memory that it reads into or writes from, from its byte `skip` on, and at most `length`
+    /// bytes of it. At most as many pieces as [`segments`](Self::segments) says, if the disk's are of
+    /// 4 KiB.
     #[inline]
-    pub fn pieces(&self) -> impl Iterator<Item = Memory<'_>> {
+    pub fn memory(&self, skip: u32, length: u32) -> impl Iterator<Item = Memory<'_>> {
+        Window::new(self.pieces(), skip, length).map(|piece| Memory {
+            piece,
+            _request: PhantomData,
+        })
+    }
+
+    /// How many bytes from its byte `skip` on go into a message for `most` pieces, if that must be a
+    /// multiple of `unit` bytes. 0 if not even one unit does.
+    pub fn fitting(&self, skip: u32, most: usize, unit: u32) -> u32 {
+        fitting(Window::new(self.pieces(), skip, u32::MAX), most, unit)
+    }
+
+    #[inline]
+    fn pieces(&self) -> Joined<Pieces<'_>> {
         // SAFETY: The request is valid by the type invariant.
         let bio = unsafe { (*self.rq.as_ptr()).bio };
         let remaining = match NonNull::new(bio) {
@@ -205,10 +243,6 @@ impl<T: Operations> Request<T> {
         Joined::new(Pieces {
             bio,
             remaining,
-            _request: PhantomData,
-        })
-        .map(|piece| Memory {
-            piece,
             _request: PhantomData,
         })
     }

@@ -15,6 +15,7 @@ use core::{
 use kernel::{
     error::to_result,
     prelude::*,
+    time::msecs_to_jiffies,
     types::Opaque, //
 };
 
@@ -36,14 +37,18 @@ unsafe impl<T: Operations> Send for TagSet<T> {}
 unsafe impl<T: Operations> Sync for TagSet<T> {}
 
 impl<T: Operations> TagSet<T> {
-    /// Makes `queues` hardware queues with at most `depth` requests in flight on each.
+    /// Makes `queues` hardware queues with at most `depth` requests in flight on each. The last
+    /// `polled` of them, of which there must be less than all, get requests whose users look for their
+    /// completion by [`Operations::poll`].
+    /// [`Operations::timed_out`] is called after `timeout` milliseconds, or the block layer's default
+    /// if that is 0, unless the user sets another time.
     ///
     /// There is no I/O scheduler by default: the device at the other end, or the host, has one.
     ///
     /// # Errors
     ///
     /// `ENOMEM`, `EINVAL`.
-    pub fn new(queues: u32, depth: u32) -> impl PinInit<Self, Error> {
+    pub fn new(queues: u32, polled: u32, depth: u32, timeout: u32) -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
             // INVARIANT: It is initialised, or the initializer fails.
             set <- Opaque::try_ffi_init(|slot: *mut bindings::blk_mq_tag_set| {
@@ -53,7 +58,16 @@ impl<T: Operations> TagSet<T> {
                 let set = unsafe { &mut *slot };
                 set.ops = OperationsTable::<T>::TABLE_REF;
                 set.nr_hw_queues = queues;
+                if polled > 0 {
+                    // Maps of processors to queues: for all requests, for reads, which has none of its
+                    // own, and for polled ones.
+                    set.nr_maps = bindings::hctx_type_HCTX_MAX_TYPES;
+                    // CAST: `OperationsTable::map_queues_callback` reads it.
+                    set.driver_data = core::ptr::without_provenance_mut(polled as usize);
+                }
                 set.queue_depth = depth;
+                // CAST: 30 bits are not exceeded.
+                set.timeout = msecs_to_jiffies(timeout) as c_uint;
                 set.numa_node = bindings::NUMA_NO_NODE;
                 // CAST: The size of a few words.
                 set.cmd_size = size_of::<Pdu<T>>() as c_uint;

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Events of a ring: the backend has answered requests.
+
+use crate::{
+    queue::{
+        Queues,
+        Served, //
+    },
+    WORK, //
+};
+use kernel::{
+    new_work,
+    prelude::*,
+    sync::{
+        Arc,
+        ArcBorrow, //
+    },
+    workqueue::{
+        impl_has_work,
+        Work,
+        WorkItem, //
+    },
+};
+use xen::evtchn::{
+    self,
+    Outcome, //
+};
+
+/// Receiver of a ring's events.
+///
+/// A backend that answers as fast as requests come could keep an interrupt's handler busy for ever, and
+/// the processor with it. So the handler does only so much; what is left is work, which takes turns
+/// with everything else that the processor has to do.
+#[pin_data]
+pub(crate) struct RingEvents {
+    queues: Arc<Queues>,
+    index: u32,
+    #[pin]
+    work: Work<RingEvents>,
+}
+
+impl_has_work! {
+    impl HasWork<Self> for RingEvents { self.work }
+}
+
+impl RingEvents {
+    /// For ring number `index`.
+    pub(crate) fn new(queues: Arc<Queues>, index: u32) -> Result<Arc<Self>> {
+        Arc::pin_init(
+            pin_init!(Self {
+                queues,
+                index,
+                work <- new_work!("blkfront::RingEvents::work"),
+            }),
+            GFP_KERNEL,
+        )
+    }
+}
+
+impl evtchn::Handler for RingEvents {
+    fn handle(this: ArcBorrow<'_, Self>) -> Outcome {
+        let Some(queue) = this.queues.get(this.index) else {
+            return Outcome::Silence;
+        };
+        match queue.serve(&this.queues, true) {
+            Served::All { worked: true } => Outcome::Handled,
+            Served::All { worked: false } | Served::NoRing => Outcome::Spurious,
+            Served::More => {
+                WORK.enqueue::<Arc<Self>, 0>(this.into());
+                Outcome::Later
+            }
+            Served::Broken => Outcome::Silence,
+        }
+    }
+}
+
+impl WorkItem for RingEvents {
+    type Pointer = Arc<Self>;
+
+    fn run(this: Arc<Self>) {
+        let Some(queue) = this.queues.get(this.index) else {
+            return;
+        };
+        if let Served::More = queue.serve(&this.queues, false) {
+            WORK.enqueue::<Arc<Self>, 0>(this.clone());
+        }
+    }
+}

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The backend, as a device knows it.
+
+use core::ffi::CStr;
+use kernel::{
+    prelude::*,
+    str::CString,
+    sync::Arc, //
+};
+use xen::xenbus::{
+    store,
+    State, //
+};
+
+/// What is known of the backend.
+#[derive(Clone)]
+pub(crate) struct Peer {
+    /// Its directory, which a resumed guest may find elsewhere.
+    pub(crate) dir: Arc<CString>,
+    /// Its state as last heard of.
+    pub(crate) state: State,
+}
+
+impl Peer {
+    /// Its directory is known, but not its state.
+    pub(crate) fn new(dir: &CStr) -> Result<Self> {
+        Ok(Self {
+            dir: shared_copy(dir)?,
+            state: State::Unknown,
+        })
+    }
+
+    /// Takes note of where its directory is now.
+    pub(crate) fn follow(&mut self, dir: &CStr) -> Result {
+        if **self.dir != *dir {
+            self.dir = shared_copy(dir)?;
+        }
+        Ok(())
+    }
+
+    /// Whether nothing can be expected of it any more.
+    pub(crate) fn has_gone(&self) -> bool {
+        match self.state {
+            State::Closed => true,
+            // The state may just have been unreadable; that it is not there is final.
+            State::Unknown => store::is_missing(&self.dir, c"state"),
+            _ => false,
+        }
+    }
+}
+
+fn shared_copy(text: &CStr) -> Result<Arc<CString>> {
+    Ok(Arc::new(CString::try_from(text)?, GFP_KERNEL)?)
+}
