@@ -14,6 +14,7 @@ use crate::{
     job::Job,
     persistent::{
         Lookup,
+        Mapped,
         Persistent, //
     },
     pressure,
@@ -83,12 +84,18 @@ impl From<kernel::alloc::AllocError> for Trouble {
     }
 }
 
+impl Mapped for Mapping {
+    fn gref(&self) -> u32 {
+        self.gref()
+    }
+}
+
 /// Moves the data of one ring.
 pub(crate) struct Mover {
     mapper: Mapper,
     copier: Copier,
     pool: BouncePool,
-    persistent: Option<Persistent>,
+    persistent: Option<Persistent<Mapping>>,
     /// Frames that a request has already, in the order of its segments.
     found: KVec<Option<Mapping>>,
     /// References of those that it has not.
@@ -203,7 +210,7 @@ impl Mover {
         transfer: &mut Transfer<Job>,
         segments: &[Segment],
         now: u64,
-        persistent: &mut Persistent,
+        persistent: &mut Persistent<Mapping>,
         counters: &Counters,
     ) -> Result<(), MapError> {
         self.found.clear();

@@ -2,8 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # Two rings of sixteen pages cost dom0 little memory, idle and after all their requests were in use at
 # once: less than half of the 20 MiB a ring that the C driver allocates.
-# drivers: rust
-# backends: rust
+# pairs: rust/rust
 # timeout: 300
 
 # shellcheck source=selftests/blk/common.sh
