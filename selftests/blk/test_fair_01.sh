@@ -11,10 +11,15 @@ ktap_set_plan 4
 share_guest
 guest_create h timeout=240 || ktap_exit_fail_msg "no second guest"
 disk=$(make_disk 64) || ktap_exit_fail_msg "no disk"
-# Both may write it: "w!" asks xl not to object.
-for guest in g h; do
-	disk_attach $guest "phy:$disk,xvdb,w!" || ktap_exit_fail_msg "no disk in guest $guest"
-done
+half=$(($(blockdev --getsz "$disk") / 2))
+# part GUEST START: gives a guest half of the disk.
+part() {
+	dmsetup create --noudevsync "part-$1" --table "0 $half linear $disk $2" &&
+		disk_attach "$1" "phy:/dev/dm-$(dmsetup info -c --noheadings -o minor "part-$1"),xvdb,w"
+}
+if ! part g 0 || ! part h $half; then
+	ktap_exit_fail_msg "no disk in a guest"
+fi
 
 # slowest: reads one block after the other for some seconds; prints how many, and the longest time of
 # one in milliseconds.
@@ -38,4 +43,6 @@ guest_run g "pkill fio"
 guest_wait "$handle" 30 >/dev/null
 ktap_test "the flood ends" test $? != 124
 guest_destroy h
+disk_detach g xvdb
+dmsetup remove --noudevsync part-g part-h
 ktap_finished
