@@ -317,7 +317,11 @@ impl<W: Wire + 'static> Ring<W> {
         // What was read is brought to the frontend all at once. If that does not work, it is one by one,
         // to know whose fault it is.
         let read = done.iter().filter(|transfer| has_data(transfer));
-        let delivered = self.parts.mover.deliver(read.map(|transfer| &**transfer)).is_ok();
+        let delivered = self
+            .parts
+            .mover
+            .deliver(read.map(|transfer| &**transfer))
+            .is_ok();
         for transfer in done.drain_all() {
             worked |= self.settle(transfer, delivered);
         }

@@ -192,8 +192,7 @@ impl Front {
 
     fn set_state(&mut self, state: State) -> io::Result<()> {
         let path = format!("{}/state", self.front);
-        self.xs
-            .write(Tx::NONE, &path, &state.number().to_string())
+        self.xs.write(Tx::NONE, &path, &state.number().to_string())
     }
 
     fn back_state(&mut self) -> io::Result<State> {
@@ -329,7 +328,9 @@ fn ask_for_everything(front: &mut Front, options: &Options) -> io::Result<()> {
     let new = |operation, second, sector| Request::new(abi, operation, second, sector);
 
     // What an honest frontend does.
-    let pattern: Vec<u8> = (0..PAGE_SIZE).map(|byte| (byte * 7 + byte / 256) as u8).collect();
+    let pattern: Vec<u8> = (0..PAGE_SIZE)
+        .map(|byte| (byte * 7 + byte / 256) as u8)
+        .collect();
     page.write(&pattern);
     front.expect("write", new(1, 1, 8).segments(&whole), Okay, None)?;
     let into = [(other.gref(), 0, 7)];
@@ -337,21 +338,41 @@ fn ask_for_everything(front: &mut Front, options: &Options) -> io::Result<()> {
     front.check("what was read is what was written", other.read() == pattern);
     front.expect("flush", new(3, 0, u64::MAX), Okay, None)?;
     front.expect("barrier", new(2, 0, u64::MAX), Okay, None)?;
-    front.expect("barrier with data", new(2, 1, 8).segments(&whole), Okay, None)?;
+    front.expect(
+        "barrier with data",
+        new(2, 1, 8).segments(&whole),
+        Okay,
+        None,
+    )?;
     let eleven = [(gref, 0, 7); 11];
-    front.expect("eleven segments", new(0, 11, 0).segments(&eleven), Okay, None)?;
+    front.expect(
+        "eleven segments",
+        new(0, 11, 0).segments(&eleven),
+        Okay,
+        None,
+    )?;
 
     let table = Granted::new(0)?;
     let descriptors: Vec<u8> = (0..256).flat_map(|_| descriptor((gref, 0, 7))).collect();
     table.write(&descriptors);
     let indirect = |operation, count| new(6, operation, 0).indirect(count, &[table.gref(); 8]);
     front.expect("indirect read", indirect(0, 40), Okay, Some(0))?;
-    front.expect("as many segments as offered", indirect(0, 256), Okay, Some(0))?;
+    front.expect(
+        "as many segments as offered",
+        indirect(0, 256),
+        Okay,
+        Some(0),
+    )?;
 
     // What none does.
     for operation in [4, 7, 100, 255] {
         let what = format!("operation {operation}");
-        front.expect(what, new(operation, 1, 0).segments(&whole), NotSupported, None)?;
+        front.expect(
+            what,
+            new(operation, 1, 0).segments(&whole),
+            NotSupported,
+            None,
+        )?;
     }
     for count in [0, 12, 255] {
         front.expect(format!("{count} segments"), new(0, count, 0), Error, None)?;
@@ -366,7 +387,12 @@ fn ask_for_everything(front: &mut Front, options: &Options) -> io::Result<()> {
     for sector in [sectors, sectors - 1, u64::MAX, u64::MAX - 7, 1 << 63] {
         let what = format!("sector {sector:#x}");
         front.expect(what, new(0, 1, sector).segments(&whole), Error, None)?;
-        front.expect("... of a write", new(1, 1, sector).segments(&whole), Error, None)?;
+        front.expect(
+            "... of a write",
+            new(1, 1, sector).segments(&whole),
+            Error,
+            None,
+        )?;
     }
     for bad in [NO_GREF, u32::MAX, 0] {
         let what = format!("reference {bad:#x}");
@@ -396,14 +422,34 @@ fn ask_for_everything(front: &mut Front, options: &Options) -> io::Result<()> {
     front.expect("a wrong descriptor", indirect(1, 16), Error, Some(1))?;
     table.write(&descriptor((NO_GREF, 0, 7)));
     front.expect("a wrong reference in one", indirect(0, 16), Error, Some(0))?;
-    for (sector, count) in [(0, u64::MAX), (sectors, 8), (u64::MAX, 8), (8, u64::MAX - 7)] {
+    for (sector, count) in [
+        (0, u64::MAX),
+        (sectors, 8),
+        (u64::MAX, 8),
+        (8, u64::MAX - 7),
+    ] {
         let what = format!("discard of {count:#x} from {sector:#x}");
         front.expect(what, new(5, 0, sector).discard(count), Error, None)?;
     }
-    front.expect("secure discard", new(5, 1, 8).discard(8), NotSupported, None)?;
+    front.expect(
+        "secure discard",
+        new(5, 1, 8).discard(8),
+        NotSupported,
+        None,
+    )?;
     if options.sector > 1 {
-        front.expect("part of a sector", new(0, 1, 8).segments(&[(gref, 0, 0)]), Error, None)?;
-        front.expect("between sectors", new(0, 1, 1).segments(&whole), Error, None)?;
+        front.expect(
+            "part of a sector",
+            new(0, 1, 8).segments(&[(gref, 0, 0)]),
+            Error,
+            None,
+        )?;
+        front.expect(
+            "between sectors",
+            new(0, 1, 1).segments(&whole),
+            Error,
+            None,
+        )?;
     }
 
     // All of that has changed nothing.

@@ -84,7 +84,10 @@ impl Granted {
     pub fn read(&self) -> Vec<u8> {
         self.words()
             .iter()
-            .flat_map(|word| word.load(std::sync::atomic::Ordering::Relaxed).to_le_bytes())
+            .flat_map(|word| {
+                word.load(std::sync::atomic::Ordering::Relaxed)
+                    .to_le_bytes()
+            })
             .collect()
     }
 }
