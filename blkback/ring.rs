@@ -205,6 +205,10 @@ impl<W: Wire + 'static> Ring<W> {
         let mut worked = self.collect();
         if !closing {
             worked |= self.serve();
+            // A device that is done at once is answered at once.
+            if self.parts.mailbox.has_mail() {
+                worked |= self.collect();
+            }
         }
         self.publish();
         self.tidy(thread);
