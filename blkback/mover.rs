@@ -14,6 +14,7 @@ use crate::{
     job::Job,
     persistent::{
         Lookup,
+        Mapped,
         Persistent, //
     },
     pressure,
@@ -83,12 +84,18 @@ impl From<kernel::alloc::AllocError> for Trouble {
     }
 }
 
+impl Mapped for Mapping {
+    fn gref(&self) -> u32 {
+        self.gref()
+    }
+}
+
 /// Moves the data of one ring.
 pub(crate) struct Mover {
     mapper: Mapper,
     copier: Copier,
     pool: BouncePool,
-    persistent: Option<Persistent>,
+    persistent: Option<Persistent<Mapping>>,
     /// Frames that a request has already, in the order of its segments.
     found: KVec<Option<Mapping>>,
     /// References of those that it has not.
@@ -203,7 +210,7 @@ impl Mover {
         transfer: &mut Transfer<Job>,
         segments: &[Segment],
         now: u64,
-        persistent: &mut Persistent,
+        persistent: &mut Persistent<Mapping>,
         counters: &Counters,
     ) -> Result<(), MapError> {
         self.found.clear();
@@ -311,7 +318,7 @@ impl Mover {
         }
         counters.copied_seg.add(segments.len() as u64);
         if writes {
-            if let Err(trouble) = self.copy(transfer, Direction::FromGrant) {
+            if let Err(trouble) = self.copy([&*transfer], Direction::FromGrant) {
                 self.give_pages_back(transfer);
                 return Err(trouble);
             }
@@ -319,8 +326,13 @@ impl Mover {
         Ok(())
     }
 
-    fn copy(&mut self, transfer: &Transfer<Job>, direction: Direction) -> Result<(), Trouble> {
-        let copies = transfer.parts.iter().filter_map(|part| match &part.buffer {
+    fn copy<'a>(
+        &mut self,
+        transfers: impl IntoIterator<Item = &'a Transfer<Job>>,
+        direction: Direction,
+    ) -> Result<(), Trouble> {
+        let parts = transfers.into_iter().flat_map(|transfer| &transfer.parts);
+        let copies = parts.filter_map(|part| match &part.buffer {
             Buffer::Own(page) => Some(Copy {
                 gref: part.gref,
                 page,
@@ -345,9 +357,13 @@ impl Mover {
         }
     }
 
-    /// Brings what was read to the frontend.
-    pub(crate) fn deliver(&mut self, transfer: &Transfer<Job>) -> Result<(), Trouble> {
-        self.copy(transfer, Direction::ToGrant)
+    /// Brings what these transfers have read to the frontend. With an error, it is not known what of
+    /// it has arrived; it may be brought again.
+    pub(crate) fn deliver<'a>(
+        &mut self,
+        transfers: impl IntoIterator<Item = &'a Transfer<Job>>,
+    ) -> Result<(), Trouble> {
+        self.copy(transfers, Direction::ToGrant)
     }
 
     /// Takes the memory back of a transfer that is done. What is mapped will be unmapped by

@@ -141,6 +141,8 @@ pub(crate) struct Ring<W: Wire> {
     barrier: bool,
     /// Transfers that the block device has.
     under_way: usize,
+    /// Transfers that are being dealt with.
+    done: KVec<KBox<bio::Transfer<Job>>>,
     /// Transfers that are done, but somebody still sends their pages.
     lingering: KVec<KBox<bio::Transfer<Job>>>,
     /// Answers to be given once what they are about is unmapped.
@@ -174,6 +176,7 @@ impl<W: Wire + 'static> Ring<W> {
             held: None,
             barrier: false,
             under_way: 0,
+            done: KVec::with_capacity(most, GFP_KERNEL)?,
             lingering: KVec::with_capacity(most, GFP_KERNEL)?,
             answers: KVec::with_capacity(most, GFP_KERNEL)?,
             broken: false,
@@ -202,6 +205,10 @@ impl<W: Wire + 'static> Ring<W> {
         let mut worked = self.collect();
         if !closing {
             worked |= self.serve();
+            // A device that is done at once is answered at once.
+            if self.parts.mailbox.has_mail() {
+                worked |= self.collect();
+            }
         }
         self.publish();
         self.tidy(thread);
@@ -296,18 +303,29 @@ impl<W: Wire + 'static> Ring<W> {
 
     /// Deals with the transfers that are done. Says whether there was one.
     fn collect(&mut self) -> bool {
-        let mut worked = false;
+        // There is room in `done` for as many as the ring has requests.
+        let mut done = core::mem::take(&mut self.done);
+        for transfer in self.lingering.drain_all() {
+            let _ = done.push_within_capacity(transfer);
+        }
+        let lingering = done.len();
         for transfer in self.parts.mailbox.take() {
-            worked = true;
-            self.under_way = self.under_way.saturating_sub(1);
-            self.settle(transfer);
+            let _ = done.push_within_capacity(transfer);
         }
-        // Those that were lingering, once.
-        for _ in 0..self.lingering.len() {
-            if let Ok(transfer) = self.lingering.remove(0) {
-                worked |= self.settle(transfer);
-            }
+        self.under_way = self.under_way.saturating_sub(done.len() - lingering);
+        let mut worked = done.len() > lingering;
+        // What was read is brought to the frontend all at once. If that does not work, it is one by one,
+        // to know whose fault it is.
+        let read = done.iter().filter(|transfer| has_data(transfer));
+        let delivered = self
+            .parts
+            .mover
+            .deliver(read.map(|transfer| &**transfer))
+            .is_ok();
+        for transfer in done.drain_all() {
+            worked |= self.settle(transfer, delivered);
         }
+        self.done = done;
         // A frame must not be answered for before it is unmapped.
         self.parts.mover.unmap_returned();
         for index in 0..self.answers.len() {
@@ -319,8 +337,9 @@ impl<W: Wire + 'static> Ring<W> {
         worked
     }
 
-    /// Deals with a transfer that is done. Says whether it is over.
-    fn settle(&mut self, mut transfer: KBox<bio::Transfer<Job>>) -> bool {
+    /// Deals with a transfer that is done. `delivered` says that what it has read is with the frontend.
+    /// Says whether it is over.
+    fn settle(&mut self, mut transfer: KBox<bio::Transfer<Job>>, delivered: bool) -> bool {
         let lingers = transfer.parts.iter().any(|part| {
             matches!(&part.buffer, bio::Buffer::Mapped(mapping) if !part.keep && mapping.is_shared())
         });
@@ -342,8 +361,8 @@ impl<W: Wire + 'static> Ring<W> {
                 Kind::Read | Kind::Write => Status::Error,
             },
         };
-        if job.kind == Kind::Read && status == Status::Okay {
-            if let Err(trouble) = self.parts.mover.deliver(&transfer) {
+        if has_data(&transfer) && !delivered {
+            if let Err(trouble) = self.parts.mover.deliver([&*transfer]) {
                 self.complain(&Wrong::Trouble(trouble));
                 status = Status::Error;
             }
@@ -447,6 +466,11 @@ impl<W: Wire + 'static> Ring<W> {
             most
         );
     }
+}
+
+/// Whether a transfer has read something.
+fn has_data(transfer: &bio::Transfer<Job>) -> bool {
+    transfer.data.kind == Kind::Read && transfer.status() == bio::Status::Okay
 }
 
 impl<W: Wire + 'static> Worker for Ring<W> {

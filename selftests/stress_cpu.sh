@@ -12,10 +12,9 @@
 
 pipelines=${1:-200}
 disk=$(make_disk 64) && guest_create load && disk_attach load "phy:$disk,xvdb,w" || exit 1
-# In bursts, which leave dom0 some of the CPUs.
-guest_start load 600 "while dd if=/dev/xvdb of=/dev/null bs=16k count=64 iflag=direct &&
-		dd if=/dev/zero of=/dev/xvdb bs=16k count=64 oflag=direct; do sleep 1; done" >/dev/null ||
-	exit 1
+# One program that sleeps between its requests leaves dom0 most of the CPUs.
+guest_start load 900 "fio --name=load --filename=/dev/xvdb --direct=1 --rw=randrw --bs=16k \
+	--thinktime=50ms --time_based --runtime=800" >/dev/null || exit 1
 
 # Subshells and a program each: what matters is that shells fork and their memory is used.
 pipeline() {

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# A disk can be attached and detached again and again: each time it is there soon and works, and
-# nothing is leaked: no interrupts, event channels, grants, memory or nodes in xenstore.
+# A disk can be attached and detached again and again (case B15): each time it is there soon and works,
+# and nothing is leaked: no interrupts, event channels, grants, memory or nodes in xenstore.
 # pairs: rust/rust rust/c
 # control: c/rust c/c
 # timeout: 400

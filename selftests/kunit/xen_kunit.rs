@@ -45,6 +45,7 @@ mod blkfront {
 #[path = "../../blkback"]
 mod blkback {
     pub(crate) mod features;
+    pub(crate) mod persistent;
     pub(crate) mod polling;
     pub(crate) mod request;
 }

@@ -16,6 +16,8 @@ const DEVICE: &str = "/dev/xen/evtchn";
 
 /// C: `IOCTL_EVTCHN_BIND_INTERDOMAIN`.
 const BIND_INTERDOMAIN: c_ulong = sys::ioc_none(b'E', 1, size_of::<BindInterdomain>());
+/// C: `IOCTL_EVTCHN_BIND_UNBOUND_PORT`.
+const BIND_UNBOUND_PORT: c_ulong = sys::ioc_none(b'E', 2, size_of::<Port>());
 /// C: `IOCTL_EVTCHN_UNBIND`.
 const UNBIND: c_ulong = sys::ioc_none(b'E', 3, size_of::<Port>());
 /// C: `IOCTL_EVTCHN_NOTIFY`.
@@ -28,7 +30,8 @@ struct BindInterdomain {
     remote_port: u32,
 }
 
-/// C: `struct ioctl_evtchn_notify` and `struct ioctl_evtchn_unbind`.
+/// C: `struct ioctl_evtchn_notify`, `struct ioctl_evtchn_unbind` and, where the number is that of a
+/// domain, `struct ioctl_evtchn_bind_unbound_port`.
 #[repr(C)]
 struct Port {
     port: u32,
@@ -59,6 +62,25 @@ impl Channel {
             // CAST: The kernel returns a port, which is never negative.
             port: port as u32,
         })
+    }
+
+    /// Opens a port for domain `domid` to bind to.
+    pub fn bind_unbound(domid: u16) -> io::Result<Self> {
+        let file = OpenOptions::new().read(true).write(true).open(DEVICE)?;
+        let mut arg = Port { port: domid.into() };
+
+        // SAFETY: `arg` is what this ioctl takes, and it lives across the call.
+        let port = unsafe { sys::ioctl_ptr(&file, BIND_UNBOUND_PORT, &mut arg) }?;
+        Ok(Self {
+            file,
+            // CAST: The kernel returns a port, which is never negative.
+            port: port as u32,
+        })
+    }
+
+    /// The port's number.
+    pub fn port(&self) -> u32 {
+        self.port
     }
 
     /// Sends an event to the other side.

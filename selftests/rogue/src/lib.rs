@@ -9,16 +9,19 @@
 //! The crate has no dependencies. It is built in three layers:
 //!
 //! * what every device needs: [`sys`] (the few system calls the standard library lacks),
-//!   [`xenstore`], [`xenbus`] (states and the toolstack's part), [`gntdev`], [`evtchn`], [`ring`];
+//!   [`xenstore`], [`xenbus`] (states and the toolstack's part), [`gntdev`], [`gntalloc`], [`evtchn`],
+//!   [`ring`];
 //! * wire formats: [`blkif`];
-//! * one module for each program: [`blkback`].
+//! * one module for each program: [`blkback`], [`blkfront`].
 
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
 compile_error!("the ioctl numbers and wire layouts here are those of Linux on x86_64");
 
 pub mod blkback;
+pub mod blkfront;
 pub mod blkif;
 pub mod evtchn;
+pub mod gntalloc;
 pub mod gntdev;
 pub mod report;
 pub mod ring;
