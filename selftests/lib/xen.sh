@@ -325,13 +325,17 @@ guest_run() {
 
 # guest_put NAME FILE...: copies files to the guest's /tmp.
 guest_put() {
-	local name=$1 file
+	local name=$1 file copy piece
 	shift
 	for file; do
-		guest_run "$name" 120 "base64 -d <<'EOF' | gzip -dc >'/tmp/${file##*/}'
-$(gzip -9 <"$file" | base64)
-EOF
-chmod $(stat -c %a "$file") '/tmp/${file##*/}'" || return
+		copy=/tmp/${file##*/}
+		guest_run "$name" "rm -f '$copy.part'" || return
+		# No word of a command can be longer than 128 KiB.
+		while read -r piece; do
+			guest_run "$name" 120 "printf %s '$piece' >>'$copy.part'" </dev/null || return
+		done < <(gzip -9 <"$file" | base64 -w 90000 && echo)
+		guest_run "$name" 120 "base64 -d <'$copy.part' | gzip -dc >'$copy' &&
+			rm '$copy.part' && chmod $(stat -c %a "$file") '$copy'" || return
 	done
 }
 
