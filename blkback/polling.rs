@@ -3,61 +3,49 @@
 //! For how long a ring with nothing to do is looked at before its thread sleeps.
 //!
 //! Going to sleep and being woken costs more than a few looks, for both ends: the frontend need not
-//! send an event to a backend that is awake. But looking in vain takes time from others. So the time
-//! grows while looking pays, and shrinks quickly while it does not.
+//! send an event to a backend that is awake. But looking in vain takes time from others. So it is
+//! learnt from each time without requests, slept through or not, how long to look the next time: not
+//! at all if the requests come later than one may look for them.
 //!
 //! Pure logic, tested on the host and by KUnit.
 
 /// The shortest time that is worth anything, in nanoseconds.
-const LEAST: u64 = 2_000;
+const LEAST: u64 = 1_000;
 
 /// How long to look.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Polling {
-    /// The next time, in nanoseconds.
+    /// The next time, in nanoseconds; 0 is not at all.
     span: u64,
-    /// Sleeps since looking was last tried.
-    skipped: u32,
 }
-
-/// After so many sleeps without looking before them, looking is tried again.
-const RETRY: u32 = 16;
 
 impl Polling {
     /// Nothing is known yet.
     pub(crate) const fn new() -> Self {
-        Self {
-            span: LEAST,
-            skipped: 0,
-        }
+        Self { span: 0 }
     }
 
     /// How long to look now, in nanoseconds, if `most` is the longest time that is allowed.
-    pub(crate) fn span(&mut self, most: u64) -> u64 {
-        if most < LEAST {
-            return 0;
+    pub(crate) fn span(&self, most: u64) -> u64 {
+        let span = self.span.min(most);
+        if span < LEAST {
+            0
+        } else {
+            span
         }
-        if self.span == 0 {
-            self.skipped += 1;
-            if self.skipped < RETRY {
-                return 0;
+    }
+
+    /// Requests came after a time of `gap` nanoseconds without any.
+    pub(crate) fn learn(&mut self, gap: u64, most: u64) {
+        if gap <= most {
+            // With some to spare. It comes down again slowly: one gap that is shorter says little.
+            let wanted = gap.saturating_mul(2).max(LEAST);
+            self.span = wanted.max(self.span - self.span / 4).min(most);
+        } else {
+            self.span /= 2;
+            if self.span < LEAST {
+                self.span = 0;
             }
-            self.skipped = 0;
-            self.span = LEAST;
-        }
-        self.span.min(most)
-    }
-
-    /// There was something before the time was up. The next time may be up to `most`.
-    pub(crate) fn hit(&mut self, most: u64) {
-        self.span = self.span.saturating_mul(2).min(most).max(LEAST);
-    }
-
-    /// The time was up.
-    pub(crate) fn miss(&mut self) {
-        self.span /= 4;
-        if self.span < LEAST {
-            self.span = 0;
         }
     }
 }
@@ -67,61 +55,71 @@ impl Polling {
 mod tests {
     use super::*;
 
+    const MOST: u64 = 50_000;
+
+    fn taught(gaps: &[u64]) -> Polling {
+        let mut polling = Polling::new();
+        for &gap in gaps {
+            polling.learn(gap, MOST);
+        }
+        polling
+    }
+
+    #[test]
+    fn nobody_looks_without_reason() {
+        assert_eq!(Polling::new().span(MOST), 0);
+        assert_eq!(taught(&[u64::MAX, MOST + 1, 1 << 40]).span(MOST), 0);
+    }
+
     #[test]
     fn switched_off() {
+        let polling = taught(&[10_000; 10]);
+        assert_eq!(polling.span(0), 0);
+        assert_eq!(polling.span(LEAST - 1), 0);
         let mut polling = Polling::new();
-        for _ in 0..100 {
-            assert_eq!(polling.span(0), 0);
-            assert_eq!(polling.span(LEAST - 1), 0);
-        }
+        polling.learn(0, 0);
+        polling.learn(10_000, 0);
+        assert_eq!(polling.span(MOST), 0);
     }
 
     #[test]
-    fn grows_to_the_limit_while_it_pays() {
-        let mut polling = Polling::new();
-        let mut last = 0;
-        for _ in 0..100 {
-            let span = polling.span(50_000);
-            assert!(span >= last && span <= 50_000);
-            last = span;
-            polling.hit(50_000);
+    fn long_enough_for_what_came() {
+        for gap in [0, 1, 500, 1_000, 10_000, 24_999, 25_000, 49_999, 50_000] {
+            let span = taught(&[gap]).span(MOST);
+            assert!(span >= gap && span >= LEAST && span <= MOST);
         }
-        assert_eq!(last, 50_000);
-        // A limit that has been raised or lowered takes effect.
-        polling.hit(100_000);
-        assert_eq!(polling.span(100_000), 100_000);
+        // One short gap among longer ones changes little.
+        let span = taught(&[20_000, 20_000, 100, 20_000, 100]).span(MOST);
+        assert!(span >= 20_000);
+    }
+
+    #[test]
+    fn no_longer_than_need_be() {
+        let mut polling = taught(&[25_000]);
+        for _ in 0..30 {
+            polling.learn(1_000, MOST);
+        }
+        assert!(polling.span(MOST) <= 4_000);
+    }
+
+    #[test]
+    fn a_new_limit_takes_effect() {
+        let mut polling = taught(&[40_000; 10]);
+        assert_eq!(polling.span(MOST), MOST);
         assert_eq!(polling.span(10_000), 10_000);
+        polling.learn(40_000, 100_000);
+        assert_eq!(polling.span(100_000), 80_000);
     }
 
     #[test]
-    fn stops_soon_when_it_does_not() {
-        let mut polling = Polling::new();
+    fn given_up_soon_when_it_does_not_pay() {
+        let mut polling = taught(&[40_000; 10]);
+        let mut wasted = 0;
         for _ in 0..100 {
-            polling.hit(50_000);
+            wasted += polling.span(MOST);
+            polling.learn(1_000_000, MOST);
         }
-        let mut total = 0;
-        for _ in 0..100 {
-            let span = polling.span(50_000);
-            total += span;
-            if span > 0 {
-                polling.miss();
-            }
-        }
-        // What is wasted before it is given up is bounded, and so are the new tries.
-        assert!(total < 50_000 * 3);
-    }
-
-    #[test]
-    fn tries_again_from_time_to_time() {
-        let mut polling = Polling::new();
-        polling.miss();
-        let mut tries = 0;
-        for _ in 0..RETRY * 10 {
-            if polling.span(50_000) > 0 {
-                tries += 1;
-                polling.miss();
-            }
-        }
-        assert_eq!(tries, 10);
+        assert_eq!(polling.span(MOST), 0);
+        assert!(wasted <= 2 * MOST);
     }
 }

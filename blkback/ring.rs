@@ -154,6 +154,9 @@ pub(crate) struct Ring<W: Wire> {
     /// A request made no sense since the thread last slept.
     penalty: bool,
     polling: Polling,
+    /// Since when there has been no request, in nanoseconds since the machine was started, if there
+    /// is none.
+    idle: Option<u64>,
     /// Requests were found since the last event was ended.
     found: bool,
     /// Requests were found before their event came, which will find nothing but was not sent for
@@ -183,6 +186,7 @@ impl<W: Wire + 'static> Ring<W> {
             complained: false,
             penalty: false,
             polling: Polling::new(),
+            idle: None,
             found: false,
             found_ahead: false,
             busy: false,
@@ -256,12 +260,15 @@ impl<W: Wire + 'static> Ring<W> {
 
     /// Looks for something to do for some time before the thread sleeps.
     fn poll(&mut self, thread: &Current<'_>) -> bool {
-        let most = u64::from(POLL_USECS.get()).saturating_mul(1000);
-        let span = self.polling.span(most);
+        let begun = *self.idle.get_or_insert_with(xen::thread::now);
+        let span = self.polling.span(longest_poll());
         if span == 0 {
             return false;
         }
-        let end = xen::thread::now().saturating_add(span);
+        let end = begun.saturating_add(span);
+        if xen::thread::now() >= end {
+            return false;
+        }
         loop {
             let found = match self.parts.back.has_requests() {
                 Ok(found) => found || thread.signal().is_raised(),
@@ -271,12 +278,10 @@ impl<W: Wire + 'static> Ring<W> {
                 }
             };
             if found {
-                self.polling.hit(most);
                 self.parts.counters.poll_hits.add(1);
                 return true;
             }
             if xen::thread::now() >= end || thread.should_yield() || thread.should_stop() {
-                self.polling.miss();
                 self.parts.counters.poll_misses.add(1);
                 return false;
             }
@@ -466,6 +471,11 @@ impl<W: Wire + 'static> Ring<W> {
             most
         );
     }
+}
+
+/// How long a ring may be looked at before its thread sleeps, in nanoseconds.
+fn longest_poll() -> u64 {
+    u64::from(POLL_USECS.get()).saturating_mul(1000)
 }
 
 /// Whether a transfer has read something.

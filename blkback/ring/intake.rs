@@ -3,6 +3,7 @@
 //! From the ring to the block device: requests are taken, checked, given their data, and begun.
 
 use super::{
+    longest_poll,
     Ring,
     BUDGET,
     PATIENCE, //
@@ -58,6 +59,10 @@ impl<W: Wire + 'static> Ring<W> {
                         worked = true;
                         self.found = true;
                         self.busy = true;
+                        if let Some(begun) = self.idle.take() {
+                            let gap = xen::thread::now().saturating_sub(begun);
+                            self.polling.learn(gap, longest_poll());
+                        }
                         match decode::<W>(&request) {
                             Ok(request) => self.consider(request),
                             Err((answer, malformed)) => {
