@@ -57,7 +57,7 @@ const UNMAP_PATIENCE_ON_BUS: u32 = 20;
 
 /// How much is done for an event before somebody else gets a turn: responses, and pages copied for
 /// them.
-const BUDGET: usize = 1024;
+const BUDGET: usize = 512;
 
 /// How a queue is connected.
 enum Link {

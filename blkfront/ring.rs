@@ -119,9 +119,7 @@ impl Traffic {
             terms,
         })
     }
-}
 
-impl Traffic {
     /// How many segments a request has at most.
     pub(crate) fn segments(&self) -> u32 {
         self.terms.segments
@@ -396,13 +394,8 @@ impl Ring {
         };
 
         // CAST: `usize` fits into `u64` on every machine that runs Linux.
-        let filled = message.fill(
-            loan,
-            &mut traffic.lender,
-            &request,
-            (id as u64, self.handle),
-            stats,
-        );
+        let name = (id as u64, self.handle);
+        let filled = message.fill(loan, &mut traffic.lender, &request, name, stats);
         let wire = match filled {
             Ok(wire) => wire,
             Err(problem) => {

@@ -116,25 +116,33 @@ mod tests {
 
     /// Sends a request of whole pages, part by part: says how many messages it takes, how many of
     /// them are barriers, and whether a flush follows.
-    fn send(mut rest: Rest, terms: Terms) -> (u32, u32, bool) {
+    fn send(mut rest: Rest, terms: Terms) -> Result<(u32, u32, bool), &'static str> {
         let (mut messages, mut barriers) = (0, 0);
         loop {
             let left = rest.bytes;
             let fitting = |most: usize| (most as u32 * PAGE).min(left);
-            let Some(transfer) = Transfer::next(rest, &terms, fitting) else {
-                panic!("whole pages always fit");
-            };
-            assert!(transfer.bytes > 0 && transfer.bytes <= left);
-            assert!(transfer.segments as u32 * PAGE >= transfer.bytes);
-            assert_eq!(transfer.kind == Kind::Read, rest.read);
-            messages += 1;
-            barriers += u32::from(transfer.kind == Kind::Barrier);
-            // Nothing follows a barrier or the message behind which to flush.
+            let transfer = Transfer::next(rest, &terms, fitting).ok_or("whole pages always fit")?;
+            let is_barrier = transfer.kind == Kind::Barrier;
             let is_last = transfer.bytes == left;
-            assert!(is_last || transfer.kind != Kind::Barrier && !transfer.flush_next);
-            assert!(transfer.kind != Kind::Barrier || transfer.segments <= 11);
+            if transfer.bytes == 0 || transfer.bytes > left {
+                return Err("nothing, or more than is left");
+            }
+            if transfer.bytes > transfer.segments as u32 * PAGE {
+                return Err("more than its segments hold");
+            }
+            if (transfer.kind == Kind::Read) != rest.read {
+                return Err("a read that writes, or the other way round");
+            }
+            if !is_last && (is_barrier || transfer.flush_next) {
+                return Err("something follows what makes it durable");
+            }
+            if is_barrier && transfer.segments > 11 {
+                return Err("a barrier with too many segments");
+            }
+            messages += 1;
+            barriers += u32::from(is_barrier);
             if is_last {
-                return (messages, barriers, transfer.flush_next);
+                return Ok((messages, barriers, transfer.flush_next));
             }
             rest.bytes -= transfer.bytes;
             rest.segments = None;
@@ -147,7 +155,7 @@ mod tests {
             for (pages, segments) in [(1, 11), (11, 11), (12, 32), (32, 32), (256, 256)] {
                 for read in [false, true] {
                     let sent = send(request(read, false, pages), terms(flush, segments));
-                    assert_eq!(sent, (1, 0, false));
+                    assert_eq!(sent, Ok((1, 0, false)));
                 }
             }
         }
@@ -158,7 +166,7 @@ mod tests {
         for (pages, segments, messages) in [(12, 11, 2), (33, 32, 2), (256, 11, 24), (256, 32, 8)] {
             for read in [false, true] {
                 let sent = send(request(read, false, pages), terms(Flush::None, segments));
-                assert_eq!(sent, (messages, 0, false));
+                assert_eq!(sent, Ok((messages, 0, false)));
             }
         }
     }
@@ -167,15 +175,15 @@ mod tests {
     fn durable_writes_end_with_a_barrier_or_a_flush() {
         for (pages, messages) in [(1, 1), (11, 1), (12, 2), (32, 3), (256, 24)] {
             let write = request(false, true, pages);
-            assert_eq!(send(write, terms(Flush::Barrier, 32)), (messages, 1, false));
+            let sent = send(write, terms(Flush::Barrier, 32));
+            assert_eq!(sent, Ok((messages, 1, false)));
         }
         for (pages, messages) in [(1, 1), (32, 1), (33, 2), (256, 8)] {
             let write = request(false, true, pages);
-            assert_eq!(
-                send(write, terms(Flush::Diskcache, 32)),
-                (messages, 0, true)
-            );
-            assert_eq!(send(write, terms(Flush::None, 32)), (messages, 0, false));
+            let sent = send(write, terms(Flush::Diskcache, 32));
+            assert_eq!(sent, Ok((messages, 0, true)));
+            let sent = send(write, terms(Flush::None, 32));
+            assert_eq!(sent, Ok((messages, 0, false)));
         }
     }
 

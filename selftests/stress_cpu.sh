@@ -12,13 +12,18 @@
 
 pipelines=${1:-200}
 disk=$(make_disk 64) && guest_create load && disk_attach load "phy:$disk,xvdb,w" || exit 1
-# At a rate that leaves dom0 some of the CPUs.
-guest_start load 600 "fio --name=load --filename=/dev/xvdb --direct=1 --rw=randrw --bs=16k \
-	--rate_iops=10,10 --time_based --runtime=500" >/dev/null || exit 1
+# One program that sleeps between its requests leaves dom0 most of the CPUs.
+guest_start load 900 "fio --name=load --filename=/dev/xvdb --direct=1 --rw=randrw --bs=16k \
+	--thinktime=50ms --time_based --runtime=800" >/dev/null || exit 1
 
-# Three programs each: what matters is that shells fork and their memory is used.
+# Subshells and a program each: what matters is that shells fork and their memory is used.
 pipeline() {
-	seq 1 300 | sort -r | sha256sum
+	local word
+	for word in {1..300}; do
+		echo "$word"
+	done | while read -r word; do
+		echo "${word//1/one}"
+	done | sort -r | sha256sum
 }
 
 start=$SECONDS

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# Two rings of sixteen pages cost dom0 little memory, idle and after all their requests were in use at
-# once: less than half of the 20 MiB a ring that the C driver allocates.
+# Two rings of sixteen pages cost dom0 little memory (case B04), idle and after all their requests were in
+# use at once: less than half of the 20 MiB a ring that the C driver allocates.
 # pairs: rust/rust
 # timeout: 300
 

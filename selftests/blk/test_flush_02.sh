@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# Whatever a backend says of its disk is what the guest sees: how it flushes, also with neither key
-# there as of old backends, sector sizes, read-only and removable. The disks have no sectors, so
+# Whatever a backend says of its disk is what the guest sees (case B23): how it flushes, also with
+# neither key there as of old backends, sector sizes, read-only and removable. The disks have no sectors, so
 # that nobody reads them: their backends are keys in xenstore and nothing else.
 # pairs: rust/c c/c
 # timeout: 400

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# Backends that lie on the ring lose their disk, or are put up with; the guest lives.
+# Backends that lie on the ring lose their disk, or are put up with; the guest
+# lives. Some keep the pages that they were lent (case B25).
 # pairs: rust/c
 # timeout: 900
 # tier: long

@@ -8,7 +8,7 @@ from . import buildroot, cache, kernel, process
 from .progress import Failure, step
 
 MODULE = "/srv/build/source"
-PROGRAMS = ("agent", "rogue")
+PROGRAMS = ("agent", "replay", "rogue")
 
 
 def folder(release):
@@ -65,7 +65,7 @@ def build(tree=None):
 
 
 def build_programs():
-    """Builds the test programs: the agent that tests need, and the peers that misbehave."""
+    """Builds the test programs: the agent, the peers that misbehave, and tools of tests."""
     place = cache.root() / "build/programs"
     (place / "target").mkdir(parents=True, exist_ok=True)
     process.fresh_log("programs")

@@ -128,11 +128,9 @@ impl Quota {
 mod tests {
     use super::*;
 
-    /// Lends `count`, all of which must be there.
-    fn lend(quota: &mut Quota, count: u32) {
-        for _ in 0..count {
-            assert!(quota.lend());
-        }
+    /// Lends `count`, and says whether they were all there.
+    fn lend(quota: &mut Quota, count: u32) -> bool {
+        (0..count).all(|_| quota.lend())
     }
 
     /// Gives away what is left over, as a pool does; says how much it was.
@@ -169,7 +167,7 @@ mod tests {
         let mut quota = Quota::new(0, 10);
         assert!(!quota.lend());
         quota.add(2);
-        lend(&mut quota, 2);
+        assert!(lend(&mut quota, 2));
         assert!(!quota.lend());
         assert_eq!((quota.owned(), quota.free()), (2, 0));
         quota.give_back();
@@ -191,7 +189,7 @@ mod tests {
     fn what_is_lost_makes_room() {
         let mut quota = Quota::new(1, 2);
         quota.add(2);
-        lend(&mut quota, 2);
+        assert!(lend(&mut quota, 2));
         quota.lose();
         assert_eq!((quota.owned(), quota.free(), quota.room(5)), (1, 0, 1));
         quota.give_back();
@@ -208,7 +206,7 @@ mod tests {
         // It has not been there for the whole time.
         assert_eq!(trim(&mut quota), 0);
         // 30 were lent at once, so ten are too many.
-        lend(&mut quota, 30);
+        assert!(lend(&mut quota, 30));
         for _ in 0..30 {
             quota.give_back();
         }
@@ -238,7 +236,7 @@ mod tests {
     fn what_is_in_use_is_not_left_over() {
         let mut quota = Quota::new(4, 100);
         quota.add(40);
-        lend(&mut quota, 40);
+        assert!(lend(&mut quota, 40));
         assert_eq!(trim(&mut quota), 0);
         assert_eq!(trim(&mut quota), 0);
         for _ in 0..40 {

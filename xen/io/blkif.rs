@@ -432,13 +432,11 @@ mod tests {
     }
 
     #[test]
-    fn indirect_on_the_wire() {
+    fn indirect_on_the_wire() -> Result<(), &'static str> {
         for (write, operation) in [(false, 0), (true, 1)] {
-            let Some(request) =
-                Request::indirect(write, 0x1234, 9, 0x55, 1000, [0xaabb_ccdd, 1].into_iter())
-            else {
-                panic!("two frames are right for 1000 segments");
-            };
+            let grefs = [0xaabb_ccdd, 1].into_iter();
+            let request = Request::indirect(write, 0x1234, 9, 0x55, 1000, grefs)
+                .ok_or("two frames are right for 1000 segments")?;
             assert_eq!(request.operation(), 6);
             assert_eq!(request.answered_operation(), operation);
             let wire: [u8; 112] = bytes(request);
@@ -450,6 +448,7 @@ mod tests {
             assert_eq!(wire[28..36], [0xdd, 0xcc, 0xbb, 0xaa, 1, 0, 0, 0]);
             assert!(wire[36..].iter().all(|&byte| byte == 0));
         }
+        Ok(())
     }
 
     #[test]
