@@ -353,7 +353,13 @@ fn ask_for_everything(front: &mut Front, options: &Options) -> io::Result<()> {
     )?;
 
     let table = Granted::new(0)?;
-    let descriptors: Vec<u8> = (0..256).flat_map(|_| descriptor((gref, 0, 7))).collect();
+    // Xen maps a page no more than 255 times.
+    let pages: Vec<Granted> = (0..8).map(|_| Granted::new(0)).collect::<io::Result<_>>()?;
+    let grefs = pages.iter().cycle().map(Granted::gref);
+    let descriptors: Vec<u8> = grefs
+        .take(256)
+        .flat_map(|gref| descriptor((gref, 0, 7)))
+        .collect();
     table.write(&descriptors);
     let indirect = |operation, count| new(6, operation, 0).indirect(count, &[table.gref(); 8]);
     front.expect("indirect read", indirect(0, 40), Okay, Some(0))?;
