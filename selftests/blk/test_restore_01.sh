@@ -19,7 +19,7 @@ state=/var/lib/xen/r.save
 # load: writes and reads again, in pieces of up to 1 MiB, several at once; prints the handle.
 load() {
 	guest_start r 300 "fio --name=load --filename=/dev/xvdb --direct=1 --ioengine=libaio \
-		--rw=randwrite --bsrange=256k-1m --bs_unaligned --iodepth=16 --size=24m --loops=3 \
+		--rw=randwrite --bsrange=64k-1m --iodepth=16 --size=24m --loops=3 \
 		--verify=crc32c --verify_fatal=1 --verify_backlog=16 --fsync=32 --group_reporting"
 }
 
