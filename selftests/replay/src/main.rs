@@ -71,7 +71,9 @@ impl Log {
         }
         let unit = word(&head, 3)? & u64::from(u32::MAX);
         if !(512..=1 << 16).contains(&unit) {
-            return Err(io::Error::other(format!("sectors of {unit} bytes cannot be")));
+            return Err(io::Error::other(format!(
+                "sectors of {unit} bytes cannot be"
+            )));
         }
         Ok(Self {
             file,
@@ -103,7 +105,9 @@ impl Log {
         if entry.flags & MARK != 0 {
             let name = head.get(32..).unwrap_or_default();
             let name = name.get(..length as usize).unwrap_or(name);
-            entry.name = String::from_utf8_lossy(name).trim_end_matches('\0').to_owned();
+            entry.name = String::from_utf8_lossy(name)
+                .trim_end_matches('\0')
+                .to_owned();
         } else if entry.flags & DISCARD == 0 {
             self.position = self
                 .bytes(entry.sectors)?
@@ -140,10 +144,17 @@ fn list(log: &mut Log) -> io::Result<()> {
             flags if flags & DISCARD != 0 => "discard",
             _ => "write",
         };
-        let flush = if entry.flags & FLUSH != 0 { " flush" } else { "" };
+        let flush = if entry.flags & FLUSH != 0 {
+            " flush"
+        } else {
+            ""
+        };
         let fua = if entry.flags & FUA != 0 { " fua" } else { "" };
         let (sector, sectors) = (entry.sector, entry.sectors);
-        println!("{number} {kind}{flush}{fua} {sector} {sectors} {}", entry.name);
+        println!(
+            "{number} {kind}{flush}{fua} {sector} {sectors} {}",
+            entry.name
+        );
     }
     Ok(())
 }
