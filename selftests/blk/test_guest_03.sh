@@ -4,6 +4,7 @@
 # pairs: rust/rust rust/c
 # control: c/rust c/c
 # timeout: 400
+# tier: long
 
 # shellcheck source=selftests/blk/common.sh
 . ./common.sh
