@@ -67,3 +67,5 @@ pub(crate) const INVALID: u32 = u32::MAX;
 // CAST: They fit into the 16 bits that Xen has for them.
 const OKAY: i16 = crate::bindings::GNTST_okay as i16;
 const NO_DEVICE_SPACE: i16 = crate::bindings::GNTST_no_device_space as i16;
+/// What Xen says when this domain has no entry left in its table of mapped frames (maptrack).
+const NO_SPACE: i16 = crate::bindings::GNTST_no_space as i16;

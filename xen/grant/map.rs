@@ -262,10 +262,9 @@ impl Mapper {
                     let _ = mappings.push_within_capacity(Mapping { page, handle, gref });
                     continue;
                 }
-                result = Err(if status == super::NO_DEVICE_SPACE {
-                    MapError::NoSpace
-                } else {
-                    MapError::Refused { gref, status }
+                result = Err(match status {
+                    super::NO_SPACE | super::NO_DEVICE_SPACE => MapError::NoSpace,
+                    _ => MapError::Refused { gref, status },
                 });
             }
             self.give_page(page);
