@@ -9,19 +9,28 @@ use crate::{
     features,
     BUFFER_SQUEEZE_DURATION_MS, //
 };
-use kernel::sync::atomic::{
-    Atomic,
-    Relaxed, //
+use kernel::{
+    prelude::*,
+    sync::atomic::{
+        Atomic,
+        Relaxed, //
+    }, //
 };
 
 /// How long a shortage of room to map frames is believed to last, in milliseconds.
 const MAPTRACK_SHORTAGE: u64 = 5_000;
+
+/// How often an administrator is told of it at most, in milliseconds.
+const SILENCE: u64 = 60_000;
 
 /// Until when memory is short, in milliseconds since the machine was started.
 static MEMORY: Atomic<u64> = Atomic::new(0);
 
 /// Until when room to map frames is.
 static MAPTRACK: Atomic<u64> = Atomic::new(0);
+
+/// From when on it may be told again that there is none.
+static TELL: Atomic<u64> = Atomic::new(0);
 
 /// The time, in milliseconds since the machine was started.
 pub(crate) fn now() -> u64 {
@@ -43,6 +52,16 @@ pub(crate) fn on_memory(now: u64) -> bool {
 /// This domain has as many frames mapped as Xen lets it.
 pub(crate) fn maptrack(now: u64) {
     MAPTRACK.store(now.saturating_add(MAPTRACK_SHORTAGE), Relaxed);
+    let due = TELL.load(Relaxed);
+    if now >= due
+        && TELL
+            .cmpxchg(due, now.saturating_add(SILENCE), Relaxed)
+            .is_ok()
+    {
+        pr_warn!(
+            "Xen has no room to map more frames (gnttab_max_maptrack_frames): data is copied instead\n"
+        );
+    }
 }
 
 /// Whether it had, not long ago.
