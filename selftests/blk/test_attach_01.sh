@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # Devices that go before they are connected, at each step on the way there, leave nothing behind and
 # do not keep the next one from working.
-# pairs: rust/rust rust/c
-# control: c/rust c/c
+# pairs: rust/rust
+# control: rust/c c/rust c/c
 # timeout: 400
 
 # shellcheck source=selftests/blk/common.sh

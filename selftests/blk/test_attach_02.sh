@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # A device whose backend never gets ready, as its hotplug script has failed, holds up nobody: other
 # disks come and go meanwhile. When its backend gets ready after all, it works (case B31).
-# pairs: rust/rust rust/c
-# control: c/rust c/c
+# pairs: rust/rust
+# control: rust/c c/rust c/c
 # timeout: 400
 
 # shellcheck source=selftests/blk/common.sh

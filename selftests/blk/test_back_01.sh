@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # What the backend shows of a disk: the keys that frontends and toolstacks read, the files in sysfs with
 # the content that the C driver's have, what xentop makes of them, and the threads' names.
-# pairs: rust/rust rust/c
+# pairs: rust/rust
+# control: rust/c
 # timeout: 300
 
 # shellcheck source=selftests/blk/common.sh

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # A device that grows or shrinks while nobody uses the disk: the backend tells the guest within two
 # seconds, and not more often than there is something to tell.
-# pairs: rust/rust rust/c
+# pairs: rust/rust
+# control: rust/c
 # timeout: 300
 
 # shellcheck source=selftests/blk/common.sh

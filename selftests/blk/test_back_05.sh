@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # A backing device that is pulled out under load (case B16): the guest gets errors at once, the disk can
 # be detached, nobody hangs, and the next disk works.
-# pairs: rust/rust c/rust
+# pairs: rust/rust
+# control: c/rust
 # timeout: 300
 # allow-console: I/O error|Buffer I/O
 

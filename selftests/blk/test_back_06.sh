@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # The backend's module and the driver's binding with guests attached: the module stays while there is a
 # disk, a disk whose driver is unbound can be bound again, and everything goes once the disk has.
-# pairs: rust/rust c/rust
+# pairs: rust/rust
+# control: c/rust
 # timeout: 300
 # allow-console: I/O error
 

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # Dom0 may have next to no frames mapped (case B02): no request fails, and no data is lost. The C driver
 # makes I/O errors of it.
-# pairs: c/rust rust/rust
+# pairs: rust/rust
+# control: c/rust
 # timeout: 400
 # xen-arg: gnttab_max_maptrack_frames=1
 

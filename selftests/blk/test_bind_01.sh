@@ -1,8 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # A device can be taken from its driver through sysfs in the middle of its work, and given back.
-# pairs: rust/c
-# control: c/c
+# control: rust/c c/c
 # allow-console: I/O error
 # timeout: 400
 

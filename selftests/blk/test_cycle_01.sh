@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # A disk can be attached and detached again and again (case B15): each time it is there soon and works,
 # and nothing is leaked: no interrupts, event channels, grants, memory or nodes in xenstore.
-# pairs: rust/rust rust/c
-# control: c/rust c/c
+# pairs: rust/rust
+# control: rust/c c/rust c/c
 # timeout: 400
 
 # shellcheck source=selftests/blk/common.sh

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # A disk that somebody has open is not taken away (case B14): the toolstack is told within seconds, the
 # disk stays usable, and goes by itself when it is closed. The C driver takes it away at once.
-# pairs: rust/rust rust/c c/rust c/c
+# pairs: rust/rust
+# control: rust/c c/rust c/c
 # timeout: 400
 # allow-console: EXT4-fs|I/O error
 

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # A disk detached by force in the middle of its work: what is in flight ends with an error within
 # ten seconds, the guest lives, and a disk can be attached in its place.
-# pairs: rust/rust rust/c c/c
-# control: c/rust
+# pairs: rust/rust rust/c
+# control: c/c c/rust
 # timeout: 400
 # allow-console: I/O error
 

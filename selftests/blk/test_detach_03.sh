@@ -3,8 +3,8 @@
 # A backend that disappears under load, as if its domain had died: what is in flight ends with an
 # error, the guest lives, the device can be removed, and a new one works. With the C driver it
 # waits for ever.
-# pairs: rust/rust rust/c c/c
-# control: c/rust
+# pairs: rust/rust
+# control: rust/c c/c c/rust
 # timeout: 400
 # allow-console: I/O error
 

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # Four jobs read and write at random with a checksum in every block, and it is all there again
 # after the disk was detached and attached.
-# pairs: rust/rust rust/c c/rust
-# control: c/c
+# pairs: rust/rust rust/c
+# control: c/rust c/c
 # timeout: 400
 
 # shellcheck source=selftests/blk/common.sh

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # A disk whose device in dom0 has a volatile cache says so, and each fsync() and synchronous write
 # reaches the backend as a flush. One without says that, and sends none.
-# pairs: rust/rust rust/c
-# control: c/rust c/c
+# pairs: rust/rust
+# control: rust/c c/rust c/c
 # timeout: 400
 
 # shellcheck source=selftests/blk/common.sh

@@ -3,7 +3,8 @@
 # Whatever a backend says of its disk is what the guest sees (case B23): how it flushes, also with
 # neither key there as of old backends, sector sizes, read-only and removable. The disks have no sectors, so
 # that nobody reads them: their backends are keys in xenstore and nothing else.
-# pairs: rust/c c/c
+# pairs: rust/c
+# control: c/c
 # timeout: 400
 
 # shellcheck source=selftests/blk/common.sh

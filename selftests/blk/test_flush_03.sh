@@ -3,8 +3,8 @@
 # The power goes, and what was fsync()ed before is there (case B23). All that reaches the device in
 # dom0 is recorded by dm-log-writes, while the guest writes files, some of them synchronously, on ext4.
 # Replayed up to a moment, the record is what the disk would hold had the power gone then.
-# pairs: rust/rust rust/c
-# control: c/rust c/c
+# pairs: rust/rust
+# control: rust/c c/rust c/c
 # timeout: 600
 
 # shellcheck source=selftests/blk/common.sh

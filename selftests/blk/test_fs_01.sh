@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # Files on ext4 and xfs survive that the disk is detached and attached, and the file systems are
 # clean.
-# pairs: rust/rust rust/c c/rust
-# control: c/c
+# pairs: rust/rust
+# control: rust/c c/rust c/c
 # timeout: 400
 
 # shellcheck source=selftests/blk/common.sh

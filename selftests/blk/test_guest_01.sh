@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # A PV guest has its root on a disk, and works on it.
-# pairs: rust/rust rust/c
-# control: c/rust c/c
+# pairs: rust/rust
+# control: rust/c c/rust c/c
 # timeout: 400
 
 # shellcheck source=selftests/blk/common.sh

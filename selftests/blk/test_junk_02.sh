@@ -2,8 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # A size that makes no sense, written while the disk is in use, is not believed: the disk stays as
 # it was, and works.
-# pairs: rust/c
-# control: c/c
+# control: rust/c c/c
 # timeout: 400
 
 # shellcheck source=selftests/blk/common.sh

@@ -3,8 +3,8 @@
 # Files in dom0 as disks, by loop devices with and without direct I/O and with sectors of 512, 2048 and
 # 4096 bytes (cases B09, B11, B27): the guest's sectors are the loop device's, data passes both ways, a
 # read-only device stays as it is.
-# pairs: rust/rust rust/c
-# control: c/rust c/c
+# pairs: rust/rust
+# control: rust/c c/rust c/c
 # timeout: 400
 
 # shellcheck source=selftests/blk/common.sh

@@ -2,8 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # The driver's parameters can be read where administrators look for them, and what makes no sense
 # is replaced, with a line in the log, instead of refused.
-# pairs: rust/c
-# control: c/c
+# control: rust/c c/c
 # timeout: 400
 
 # shellcheck source=selftests/blk/common.sh

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # Each virtual CPU has a ring of its own, with an event channel of its own (case B07): what a program
 # on one CPU reads and writes raises no event on the others' channels, and all rings work at once.
-# pairs: rust/rust rust/c
-# control: c/rust c/c
+# pairs: rust/rust
+# control: rust/c c/rust c/c
 # timeout: 300
 
 # shellcheck source=selftests/blk/common.sh

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # A disk whose device grows or shrinks in dom0 does so in the guest, while it is in use.
-# pairs: rust/rust rust/c
-# control: c/rust c/c
+# pairs: rust/rust
+# control: rust/c c/rust c/c
 # timeout: 400
 # allow-console: I/O error|attempt to access beyond
 

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # A guest that does nothing is saved and restored (case B33: it tells a kernel that cannot from a driver
 # that cannot). Its disk works before and after, and has what was written.
-# pairs: rust/rust rust/c
-# control: c/rust c/c
+# pairs: rust/rust
+# control: rust/c c/rust c/c
 # timeout: 300
 
 # shellcheck source=selftests/blk/common.sh

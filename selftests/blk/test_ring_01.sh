@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # As many rings as max_queues says, of as many pages as max_ring_page_order says, are announced as
 # the protocol has it, and work with more requests than fit into them.
-# pairs: rust/rust rust/c c/rust c/c
+# pairs: rust/rust
+# control: rust/c c/rust c/c
 # timeout: 400
 
 # shellcheck source=selftests/blk/common.sh

@@ -2,8 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # A ring of more pages has more requests in flight, which is what counts where the device is slow
 # (case B06): each request takes the device 0.4 seconds here, however many there are.
-# pairs: rust/rust rust/c
-# control: c/rust c/c
+# control: rust/rust rust/c c/rust c/c
 # timeout: 400
 
 # shellcheck source=selftests/blk/common.sh
