@@ -31,9 +31,10 @@ pub struct DeviceNumber {
 const MINOR_BITS: u32 = 20;
 
 impl DeviceNumber {
-    fn to_raw(self) -> bindings::dev_t {
-        // A number that is too large is no device's.
-        self.major.wrapping_shl(MINOR_BITS).wrapping_add(self.minor)
+    /// A number that is too large is no device's; cut short, it would be another one's.
+    fn to_raw(self) -> Option<bindings::dev_t> {
+        let fits = self.major < 1 << (u32::BITS - MINOR_BITS) && self.minor < 1 << MINOR_BITS;
+        fits.then_some(self.major << MINOR_BITS | self.minor)
     }
 }
 
@@ -60,8 +61,7 @@ pub struct Discard {
 /// A block device that is open.
 ///
 /// It is claimed for all backends together: they can share it, but nobody else who wants it for himself
-/// gets it. Dropping it closes it. Any context that
-/// may free memory.
+/// gets it. Dropping it closes it. Any context that may free memory.
 ///
 /// # Invariants
 ///
@@ -95,6 +95,7 @@ impl BlockDevice {
     }
 
     fn open_as(number: DeviceNumber, writable: bool, claim: bool) -> Result<Arc<Self>> {
+        let raw = number.to_raw().ok_or(ENXIO)?;
         let mut mode = bindings::BLK_OPEN_READ;
         if writable {
             mode |= bindings::BLK_OPEN_WRITE;
@@ -103,12 +104,7 @@ impl BlockDevice {
         // SAFETY: The holder is nothing but an address. Without functions of the holder's nobody calls
         // back.
         let file = from_err_ptr(unsafe {
-            bindings::bdev_file_open_by_dev(
-                number.to_raw(),
-                mode,
-                holder.cast_mut().cast(),
-                core::ptr::null(),
-            )
+            bindings::bdev_file_open_by_dev(raw, mode, holder.cast_mut().cast(), core::ptr::null())
         })?;
         let file = NonNull::new(file).ok_or(ENXIO)?;
         // SAFETY: The file is open, and one of a block device.
