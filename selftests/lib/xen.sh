@@ -130,7 +130,7 @@ guest_create() {
 		echo "type = '$type'"
 		echo "kernel = '/run/modules/vmlinuz'"
 		echo "ramdisk = '$(guest_ramdisk)'"
-		echo "extra = 'console=hvc0 loglevel=5 mitigations=off xenvm.root=$root xenvm.rust=${rust#,} $extra'"
+		echo "extra = 'console=hvc0 loglevel=5 mitigations=off cryptomgr.notests xenvm.root=$root xenvm.rust=${rust#,} $extra'"
 		echo "memory = $memory"
 		echo "vcpus = $vcpus"
 		echo "disk = [$disks]"
