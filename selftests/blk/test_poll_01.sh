@@ -33,8 +33,9 @@ events() {
 # polled_fio OPTION...: polls; prints why it failed.
 polled_fio() {
 	local output status
-	output=$(guest_run g 90 "fio --name=poll --filename=/dev/xvdb --direct=1 --hipri \
-		--size=4m --bsrange=4k-64k --rw=randrw --verify=crc32c --verify_fatal=1 $* 2>&1")
+	# The option hipri is one of the engine, which has to be named before.
+	output=$(guest_run g 90 "fio --name=poll --filename=/dev/xvdb --direct=1 $* --hipri \
+		--size=4m --bsrange=4k-64k --rw=randrw --verify=crc32c --verify_fatal=1 2>&1")
 	status=$?
 	[ $status = 0 ] || head -n 8 <<<"$output" | sed 's/^/# /'
 	return $status
