@@ -7,7 +7,7 @@
 
 # shellcheck source=selftests/blk/common.sh
 . ./common.sh
-ktap_set_plan 8
+ktap_set_plan 10
 share_guest
 
 try() {
@@ -28,4 +28,12 @@ try "mode r"
 blockdev --setro "$disk"
 disk_attach g "phy:$disk,xvdb,w" || ktap_exit_fail_msg "no disk"
 try "read-only device"
+
+# A file system keeps some of the device's pages in dom0's memory as long as it is mounted.
+disk=$(make_disk 16)
+mkfs.ext4 -q "$disk" && mount -o ro "$disk" /mnt || ktap_exit_fail_msg "dom0 cannot mount the disk"
+ktap_test "a disk that dom0 has mounted read-only is attached" disk_attach g "phy:$disk,xvdb,r"
+ktap_test "the guest can mount it, too" guest_run g "mount -o ro /dev/xvdb /mnt && umount /mnt"
+disk_detach g xvdb
+umount /mnt
 ktap_finished

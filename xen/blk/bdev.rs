@@ -203,11 +203,12 @@ impl BlockDevice {
     }
 
     /// Writes out what this domain has cached of the device, and forgets the rest: somebody else is
-    /// going to write to it. Process context; waits for the device.
+    /// going to write to it. Pages that are in use stay, such as those of a file system that is mounted
+    /// here as well. Process context; waits for the device.
     ///
     /// # Errors
     ///
-    /// Those of writing; `EBUSY` if a page of the cache is in use.
+    /// Those of writing.
     pub fn drop_cache(&self) -> Result {
         // SAFETY: See `sectors`.
         to_result(unsafe { bindings::xen_bdev_drop_cache(self.as_raw()) })

@@ -64,13 +64,15 @@ unsigned int rust_helper_xen_bdev_max_secure_erase_sectors(struct block_device *
 	return bdev_max_secure_erase_sectors(bdev);
 }
 
-/* Writes out what this domain has cached of the device, and forgets the rest. */
+/*
+ * Writes out what this domain has cached of the device, and forgets the rest, but
+ * for pages that are in use: a file system that is mounted here keeps some.
+ */
 int rust_helper_xen_bdev_drop_cache(struct block_device *bdev);
 int rust_helper_xen_bdev_drop_cache(struct block_device *bdev)
 {
 	int err = sync_blockdev(bdev);
 
-	if (err)
-		return err;
-	return invalidate_inode_pages2(bdev->bd_mapping);
+	invalidate_inode_pages2(bdev->bd_mapping);
+	return err;
 }

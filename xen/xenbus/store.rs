@@ -175,9 +175,13 @@ pub fn require_numbered<V: Value>(
     })
 }
 
-/// Whether a node is known not to exist: not if it merely cannot be read.
+/// Whether a node is known not to exist, or is kept from this domain; not if it merely could not be
+/// read just now.
+///
+/// Of a node that is not there, xenstored says `EACCES` if this domain may not read what is left of the
+/// path to it, as a driver domain may not once a guest's device has been removed.
 pub fn is_missing(dir: &CStr, key: &CStr) -> bool {
-    matches!(read_raw(NIL, dir, key), Err(error) if error == ENOENT)
+    matches!(read_raw(NIL, dir, key), Err(error) if error == ENOENT || error == EACCES)
 }
 
 /// A transaction that has been started.
@@ -232,6 +236,15 @@ impl Transaction {
                 text.as_char_ptr(),
             )
         })
+    }
+
+    /// Finds out whether a node is there.
+    ///
+    /// # Errors
+    ///
+    /// `ENOENT` if it is not, or what xenstore says.
+    pub fn require(&self, dir: &CStr, key: &CStr) -> Result {
+        read_raw(self.raw(), dir, key).map(|_| ())
     }
 
     /// Writes what a node holds once more, for those who watch it.
