@@ -21,7 +21,6 @@ use crate::{
     files::Files,
     mover::MAX_SEGMENTS,
     statistics::Statistics,
-    FEATURE_PERSISTENT,
     MAX_QUEUES,
     MAX_RING_PAGE_ORDER,
     WORK, //
@@ -247,7 +246,8 @@ impl Backend {
 
     /// Called about once a second while there is a connection.
     pub(crate) fn look_after(self: &Arc<Self>, disk: &Disk) {
-        if disk.is_resized() || disk.device.has_gone() {
+        let unreadable = *self.peer.lock() == State::Unknown;
+        if unreadable || disk.is_resized() || disk.device.has_gone() {
             self.kick();
         }
     }
@@ -350,7 +350,7 @@ impl Backend {
                     }
                 } else {
                     // The block device is not there yet.
-                    self.news.store(news, Release);
+                    self.keep_news(news);
                 }
             }
 
@@ -374,11 +374,20 @@ impl Backend {
                 self.disconnect(life);
                 self.close();
             }
-            (_, Unknown) => {}
+            // To be looked at again: soon, if there is a ring.
+            (_, Unknown) => self.keep_news(news),
             (_, Reconfiguring | Reconfigured) => {
                 let failure = Failure::State(peer);
                 self.dev.fatal(failure.errno(), fmt!("{failure}"));
             }
+        }
+    }
+
+    /// Nothing could be made of what has been heard yet.
+    fn keep_news(&self, news: bool) {
+        // There may have been more since.
+        if news {
+            self.news.store(true, Release);
         }
     }
 
@@ -474,9 +483,14 @@ impl Backend {
         disk.device
             .drop_cache()
             .map_err(|errno| Failure::Errno("block flush", errno))?;
+        if self.leaving.load(Acquire) || self.dev.has_vanished() {
+            return Err(Failure::Errno("connecting", ENODEV));
+        }
         let sectors = store::Transaction::run(|transaction| {
             let node = self.dev.nodename();
-            let persistent = u32::from(FEATURE_PERSISTENT.get());
+            // Somebody may have removed the device, which writing would bring back in part.
+            transaction.require(node, c"state")?;
+            let persistent = u32::from(agreement.offers_persistent);
             transaction.write(node, c"feature-persistent", fmt!("{persistent}"))?;
             disk.write_keys(transaction, node)
         })
@@ -506,7 +520,10 @@ impl Backend {
         let Some(disk) = &life.disk else { return };
         let node = self.dev.nodename();
         if self.flush_lost.xchg(false, Full) {
-            let written = store::Transaction::run(|to| disk.write_flush(to, node));
+            let written = store::Transaction::run(|to| {
+                to.require(node, c"state")?;
+                disk.write_flush(to, node)
+            });
             if let Err(errno) = written {
                 self.dev.error(errno, fmt!("writing feature-flush-cache"));
             }

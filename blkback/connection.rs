@@ -54,6 +54,8 @@ use xen::{
 pub(crate) struct Agreement {
     abi: Abi,
     rings: RingLayout,
+    /// What this side says of persistent grants. The parameter may change at any time.
+    pub(crate) offers_persistent: bool,
     persistent: bool,
 }
 
@@ -72,8 +74,9 @@ impl Agreement {
         let Some(abi) = Abi::parse(protocol.as_ref().map(store::Text::as_bytes)) else {
             return Err(Failure::Protocol(protocol));
         };
-        let persistent = FEATURE_PERSISTENT.get()
-            && store::read(otherend, c"feature-persistent")?.unwrap_or(false);
+        let offers_persistent = FEATURE_PERSISTENT.get();
+        let persistent =
+            offers_persistent && store::read(otherend, c"feature-persistent")?.unwrap_or(false);
         let choice = RingChoice {
             queues: store::read(otherend, c"multi-queue-num-queues")?,
             max_queues: offer.max_queues,
@@ -98,6 +101,7 @@ impl Agreement {
         Ok(Self {
             abi,
             rings,
+            offers_persistent,
             persistent,
         })
     }

@@ -33,6 +33,7 @@ use xen::{
     },
     grant::{
         Access,
+        BouncePage,
         BouncePool,
         Copier,
         Copy,
@@ -104,6 +105,8 @@ pub(crate) struct Mover {
     fresh: KVec<Mapping>,
     /// Frames to be unmapped.
     returned: KVec<Mapping>,
+    /// Nobody is going to give pages back: waiting for memory holds up no one.
+    alone: bool,
 }
 
 impl Mover {
@@ -118,6 +121,7 @@ impl Mover {
             missing: KVec::new(),
             fresh: KVec::new(),
             returned: KVec::new(),
+            alone: true,
         })
     }
 
@@ -129,7 +133,21 @@ impl Mover {
 
     /// Whether it holds anything that need not be kept for ever.
     pub(crate) fn has_spare(&self) -> bool {
-        self.mapper.spare() > 0 || self.persistent().0 > 0
+        self.mapper.spare() > 0 || self.persistent().0 > 0 || self.pool.has_grown()
+    }
+
+    /// Takes note of whether nothing else of this ring has pages. A request then waits for memory;
+    /// otherwise there is none for now, and it can be tried again when others are done.
+    pub(crate) fn set_alone(&mut self, alone: bool) {
+        self.alone = alone;
+    }
+
+    fn take_page(&mut self) -> Option<BouncePage> {
+        if self.alone {
+            self.pool.take_waiting()
+        } else {
+            self.pool.take()
+        }
     }
 
     /// Fetches the descriptors of an indirect request.
@@ -139,7 +157,7 @@ impl Mover {
         grefs: &[u32],
     ) -> Result<KVec<Segment>, Trouble> {
         let mut segments = KVec::with_capacity(count, GFP_KERNEL)?;
-        let page = self.pool.take().ok_or(Trouble::Short)?;
+        let page = self.take_page().ok_or(Trouble::Short)?;
         let mut result = Ok(());
         for gref in grefs {
             let left = (count - segments.len()).min(SEGMENTS_OF_FRAME);
@@ -308,7 +326,7 @@ impl Mover {
         counters: &Counters,
     ) -> Result<(), Trouble> {
         for segment in segments {
-            match self.pool.take() {
+            match self.take_page() {
                 Some(page) => push(transfer, segment, Buffer::Own(page), false),
                 None => {
                     self.give_pages_back(transfer);
@@ -395,17 +413,17 @@ impl Mover {
         self.mapper.unmap(&mut self.returned);
     }
 
-    /// Gives up what has not been used for long, what is too much, and what others need more. `idle`
-    /// says that there were no requests for some time.
-    pub(crate) fn tidy(&mut self, now: u64, idle: bool) {
+    /// Gives up what has not been used for long, what is too much, and what others need more. `before`
+    /// is when this was last done; `idle` says that there were no requests since then.
+    pub(crate) fn tidy(&mut self, before: u64, now: u64, idle: bool) {
         if let Some(persistent) = &mut self.persistent {
             let timeout = u64::from(PERSISTENT_GRANT_UNUSED_SECONDS.get()) * 1000;
-            let before = (timeout > 0).then(|| now.saturating_sub(timeout));
+            let unused_since = (timeout > 0).then(|| now.saturating_sub(timeout));
             let most = crate::features::limit(MAX_PERSISTENT_GRANTS.get());
             if pressure::on_maptrack(now) {
                 persistent.clear(&mut self.returned);
             } else {
-                persistent.expire(before, most, &mut self.returned);
+                persistent.expire(unused_since, most, &mut self.returned);
             }
             self.mapper.unmap(&mut self.returned);
         }
@@ -413,7 +431,7 @@ impl Mover {
         if idle {
             most = most.min(self.mapper.spare() / 2);
         }
-        if pressure::on_memory(now) {
+        if pressure::on_memory(before, now) {
             most = 0;
         }
         self.mapper.shrink(most);

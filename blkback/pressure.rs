@@ -23,7 +23,9 @@ const MAPTRACK_SHORTAGE: u64 = 5_000;
 /// How often an administrator is told of it at most, in milliseconds.
 const SILENCE: u64 = 60_000;
 
-/// Until when memory is short, in milliseconds since the machine was started.
+/// When memory was last short, and until when it is believed to be, in milliseconds since the machine
+/// was started.
+static SQUEEZED: Atomic<u64> = Atomic::new(0);
 static MEMORY: Atomic<u64> = Atomic::new(0);
 
 /// Until when room to map frames is.
@@ -41,12 +43,14 @@ pub(crate) fn now() -> u64 {
 pub(crate) fn memory() {
     // CAST: `usize` fits into `u64` on every machine that runs Linux.
     let duration = features::limit(BUFFER_SQUEEZE_DURATION_MS.get()) as u64;
-    MEMORY.store(now().saturating_add(duration), Relaxed);
+    let now = now();
+    SQUEEZED.store(now, Relaxed);
+    MEMORY.store(now.saturating_add(duration), Relaxed);
 }
 
-/// Whether memory is short.
-pub(crate) fn on_memory(now: u64) -> bool {
-    now < MEMORY.load(Relaxed)
+/// Whether memory is short, or has been since `before`.
+pub(crate) fn on_memory(before: u64, now: u64) -> bool {
+    now < MEMORY.load(Relaxed) || before <= SQUEEZED.load(Relaxed)
 }
 
 /// This domain has as many frames mapped as Xen lets it.

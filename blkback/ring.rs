@@ -69,7 +69,8 @@ use xen::{
 /// Requests that are begun before answers are looked for.
 const BUDGET: usize = 32;
 
-/// How long a request is held for want of memory or the like before it fails, in milliseconds.
+/// How long a request is held for want of memory or the like before it fails, in milliseconds. It does
+/// not fail while others are under way: these will give back what it wants, however long it takes.
 const PATIENCE: u64 = 30_000;
 
 /// How often a held request is tried again, and pages that somebody still sends are looked at, in
@@ -201,11 +202,18 @@ impl<W: Wire + 'static> Ring<W> {
         self.parts.handle.closing.load(Acquire)
     }
 
+    /// Whether no request is under way whose end would give something back.
+    fn is_alone(&self) -> bool {
+        self.under_way == 0 && self.lingering.is_empty()
+    }
+
     /// Does what there is to do, and sleeps if there is nothing. Says whether to come again.
     fn round(&mut self, thread: &Current<'_>) -> bool {
         thread.signal().take();
         self.now = pressure::now();
-        let closing = self.is_closing() || thread.should_stop();
+        // Asked each time: a thread that does not know that it is to stop does not sleep.
+        let stop = thread.should_stop();
+        let closing = stop || self.is_closing();
         let mut worked = self.collect();
         if !closing {
             worked |= self.serve();
@@ -216,7 +224,7 @@ impl<W: Wire + 'static> Ring<W> {
         }
         self.publish();
         self.tidy(thread);
-        if closing && self.under_way == 0 && self.lingering.is_empty() {
+        if closing && self.is_alone() {
             return false;
         }
         if self.penalty {
@@ -281,7 +289,10 @@ impl<W: Wire + 'static> Ring<W> {
                 self.parts.counters.poll_hits.add(1);
                 return true;
             }
-            if xen::thread::now() >= end || thread.should_yield() || thread.should_stop() {
+            if thread.should_stop() {
+                return true;
+            }
+            if xen::thread::now() >= end || thread.should_yield() {
                 self.parts.counters.poll_misses.add(1);
                 return false;
             }
@@ -444,9 +455,9 @@ impl<W: Wire + 'static> Ring<W> {
         if self.now.saturating_sub(self.tidied) < TIDY {
             return;
         }
-        self.tidied = self.now;
+        let before = core::mem::replace(&mut self.tidied, self.now);
         let idle = !core::mem::replace(&mut self.busy, false);
-        self.parts.mover.tidy(self.now, idle);
+        self.parts.mover.tidy(before, self.now, idle);
         if self.parts.index == 0 {
             self.parts.backend.look_after(&self.parts.disk);
         }

@@ -86,7 +86,12 @@ impl<W: Wire + 'static> Ring<W> {
         let Some((held, since)) = self.held.take() else {
             return false;
         };
-        let late = self.now.saturating_sub(since) > PATIENCE;
+        // To wait for those before it is not to be in want of anything.
+        let since = match held {
+            Held::Drain(_) => self.now,
+            Held::Descriptors(_) | Held::Memory(_) => since,
+        };
+        let late = self.is_alone() && self.now.saturating_sub(since) > PATIENCE;
         match held {
             Held::Descriptors(request) if late => {
                 self.refuse(failed(request.id, request.operation), Wrong::TooLong);
@@ -112,6 +117,7 @@ impl<W: Wire + 'static> Ring<W> {
     /// Finds out whether a request makes sense, and begins it.
     fn consider(&mut self, request: Request) {
         let answer = failed(request.id, request.operation);
+        self.parts.mover.set_alone(self.is_alone());
         let (transfer, segments) = match request.wish {
             Wish::Direct(transfer, segments) => (transfer, SegmentList::Direct(segments)),
             Wish::Indirect {
@@ -200,9 +206,11 @@ impl<W: Wire + 'static> Ring<W> {
 
     /// Begins a request.
     fn begin(&mut self, ready: Ready) {
-        if ready.job.kind == Kind::Barrier && (self.under_way > 0 || !self.lingering.is_empty()) {
+        let alone = self.is_alone();
+        if ready.job.kind == Kind::Barrier && !alone {
             return self.hold(Held::Drain(ready));
         }
+        self.parts.mover.set_alone(alone);
         let segments = ready.segments.as_slice();
         let count = segments.len();
         let Ok(mut transfer) = bio::Transfer::new(count, ready.job) else {

@@ -155,11 +155,22 @@ impl BouncePool {
     /// context.
     #[inline]
     pub fn take(&mut self) -> Option<BouncePage> {
+        self.take_or_make(BouncePage::without_waiting)
+    }
+
+    /// The same, but waits until there is memory, without having anything written to a disk for it.
+    /// Process context.
+    pub fn take_waiting(&mut self) -> Option<BouncePage> {
+        self.take_or_make(BouncePage::with_patience)
+    }
+
+    #[inline]
+    fn take_or_make(&mut self, make: fn() -> Option<BouncePage>) -> Option<BouncePage> {
         let page = match self.pages.pop() {
             Some(page) => page,
             None if self.quota.room(1) == 0 => return None,
             None => {
-                let page = BouncePage::without_waiting()?;
+                let page = make()?;
                 self.quota.add(1);
                 page
             }
