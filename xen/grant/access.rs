@@ -21,9 +21,8 @@ use kernel::{
 ///
 /// # Safety
 ///
-/// The frame is this domain's, another domain may read and write it as long as the value lives, and
-/// its page is one that a reference can keep from being used for something else: the other domain may
-/// not let go of it.
+/// The frame is this domain's, another domain may read and write it as long as it is not used for
+/// something else, and a reference to its page keeps it from that: a grant has one.
 pub unsafe trait Frame {
     /// The pseudo-physical number of the frame of 4 KiB.
     fn frame(&self) -> usize;
@@ -43,10 +42,16 @@ pub enum Access {
 /// Ended by [`Reserve::end`], or dropped. A frame that the other domain still has mapped when it is
 /// dropped is parked: the kernel keeps its page and reference from being used again until the
 /// mapping is gone, and looks for that in the background.
+///
+/// # Invariants
+///
+/// `gref` gives access to `frame`, to whose page this value has a reference. The other domain cannot
+/// write to memory that is used for something else, even if whoever granted it has dropped it.
 #[derive(Debug)]
 pub struct Grant {
     // The first eight entries of the table are reserved, so a reference is never 0.
     gref: NonZeroU32,
+    frame: usize,
 }
 
 /// The other domain has a frame mapped whose access was to end. The frame is parked, see [`Grant`].
@@ -78,8 +83,17 @@ impl Grant {
         if unsafe { bindings::gnttab_try_end_foreign_access(self.gref()) } == 0 {
             return Err(self);
         }
-        core::mem::forget(self);
+        self.put_frame();
         Ok(())
+    }
+
+    /// The access has ended, or the kernel looks after what is left of it.
+    #[inline]
+    fn put_frame(self) {
+        let frame = self.frame;
+        core::mem::forget(self);
+        // SAFETY: The reference is this value's by the type invariant, and the value is gone.
+        unsafe { bindings::xen_put_frame(frame) };
     }
 
     /// The reference to tell the other domain.
@@ -95,6 +109,8 @@ impl Drop for Grant {
         if unsafe { bindings::gnttab_try_end_foreign_access(self.gref()) } == 0 {
             park(self.gref());
         }
+        // SAFETY: The reference is this value's by the type invariant.
+        unsafe { bindings::xen_put_frame(self.frame) };
     }
 }
 
@@ -148,16 +164,20 @@ impl Reserve {
     #[cold]
     fn grow(&mut self) {
         let count = self.quota.room(STEP);
-        let mut head = 0;
         if count == 0 || self.quota.free() != 0 {
             return;
         }
-        // CAST: At most `STEP`.
-        // SAFETY: `head` outlives the call.
-        if unsafe { bindings::gnttab_alloc_grant_references(count as u16, &mut head) } == 0 {
-            // INVARIANT: The old list was empty; the new one has `count` references.
-            self.head = head;
-            self.quota.add(count);
+        // The last ones in the table may be fewer.
+        for count in [count, 1] {
+            let mut head = 0;
+            // CAST: At most `STEP`.
+            // SAFETY: `head` outlives the call.
+            if unsafe { bindings::gnttab_alloc_grant_references(count as u16, &mut head) } == 0 {
+                // INVARIANT: The old list was empty; the new one has `count` references.
+                self.head = head;
+                self.quota.add(count);
+                return;
+            }
         }
     }
 
@@ -175,8 +195,11 @@ impl Reserve {
         let gref = unsafe { bindings::gnttab_claim_grant_reference(&mut self.head) };
         // A negative value is an error: the list is empty.
         let gref = NonZeroU32::new(u32::try_from(gref).ok()?)?;
+        let frame = frame.frame();
+        // SAFETY: `Frame` requires that there can be a reference. The caller has the page.
+        unsafe { bindings::xen_get_frame(frame) };
         // SAFETY: The function has no requirement.
-        let gfn = unsafe { bindings::xen_pfn_to_gfn(frame.frame()) };
+        let gfn = unsafe { bindings::xen_pfn_to_gfn(frame) };
         // SAFETY: The reference is this caller's alone and not in use.
         unsafe {
             bindings::gnttab_grant_foreign_access_ref(
@@ -186,7 +209,8 @@ impl Reserve {
                 (access == Access::ReadOnly).into(),
             )
         };
-        Some(Grant { gref })
+        // INVARIANT: Both was just done.
+        Some(Grant { gref, frame })
     }
 
     /// Ends the access to a frame and takes its reference back. Any context.
@@ -197,14 +221,25 @@ impl Reserve {
     /// this reserve.
     #[inline]
     pub fn end(&mut self, grant: Grant) -> Result<(), StillMapped> {
+        self.try_end(grant).map_err(|grant| {
+            let gref = grant.gref();
+            park(gref);
+            grant.put_frame();
+            self.quota.lose();
+            StillMapped { gref }
+        })
+    }
+
+    /// Ends the access to a frame and takes its reference back, unless the other domain has the frame
+    /// mapped: then nothing has changed. Any context.
+    #[inline]
+    pub fn try_end(&mut self, grant: Grant) -> Result<(), Grant> {
         let gref = grant.gref();
-        core::mem::forget(grant);
         // SAFETY: The reference is in use, for the frame that was granted with it.
         if unsafe { bindings::gnttab_end_foreign_access_ref(gref) } == 0 {
-            park(gref);
-            self.quota.lose();
-            return Err(StillMapped { gref });
+            return Err(grant);
         }
+        grant.put_frame();
         // SAFETY: The reference is not in use and belongs to nobody else.
         unsafe { bindings::gnttab_release_grant_reference(&mut self.head, gref) };
         // INVARIANT: One reference was added to the list.

@@ -21,7 +21,6 @@ use kernel::prelude::*;
 ///
 /// `grant` is there as long as anybody but the pool can see the value.
 pub struct PersistentPage {
-    // Dropped first: if the page is still mapped, parking the grant takes a reference to the page.
     grant: Option<Grant>,
     page: BouncePage,
 }
@@ -156,25 +155,43 @@ impl PersistentPool {
     }
 
     /// Frees pages that have not been needed since the last call and that the other end has not
-    /// mapped, but not too many at once. Any context.
+    /// mapped, but not too many at once. `reserve` gets their references back. Any context.
     pub fn trim(&mut self, reserve: &mut Reserve) {
-        // Those that have not been used for longest are at the beginning.
-        let mut left_over = self.quota.left_over(TRIM_STEP);
+        let left_over = self.quota.left_over(TRIM_STEP);
+        let _ = self.free(left_over, reserve);
+    }
+
+    /// Frees all pages that nobody uses, but for those that there must be and those that the other end
+    /// has mapped: `reserve`, which is short of references, gets theirs back. Says whether there was
+    /// one. Any context.
+    #[cold]
+    pub fn yield_to(&mut self, reserve: &mut Reserve) -> bool {
+        let spare = self.quota.owned().saturating_sub(self.quota.least());
+        self.free(spare.min(self.quota.free()), reserve) > 0
+    }
+
+    /// Frees up to `most` pages. Says how many it were.
+    fn free(&mut self, most: u32, reserve: &mut Reserve) -> u32 {
+        let mut left = most;
+        let mut freed = 0;
         let quota = &mut self.quota;
+        // Those that have not been used for longest are at the beginning.
         self.pages.retain(|page| {
-            if left_over == 0 {
+            if left == 0 {
                 return true;
             }
-            left_over -= 1;
+            left -= 1;
             // INVARIANT: The page is removed if its grant is.
-            page.grant = page.grant.take().and_then(|grant| grant.try_end().err());
+            let grant = page.grant.take();
+            page.grant = grant.and_then(|grant| reserve.try_end(grant).err());
             if page.grant.is_some() {
                 return true;
             }
             // INVARIANT: One less is in `pages`.
             quota.drop_free();
-            reserve.forgo();
+            freed += 1;
             false
         });
+        freed
     }
 }

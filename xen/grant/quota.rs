@@ -34,6 +34,12 @@ impl Quota {
         }
     }
 
+    /// How many there must be.
+    #[inline]
+    pub const fn least(&self) -> u32 {
+        self.least
+    }
+
     /// How many there are, free and lent.
     #[inline]
     pub const fn owned(&self) -> u32 {

@@ -22,6 +22,18 @@ unsigned long rust_helper_xen_pfn_to_gfn(unsigned long xen_pfn)
  * Whether the page of a frame can be kept from being reused by a reference to
  * it. Slabs and large kmalloc allocations are handed out again regardless.
  */
+void rust_helper_xen_get_frame(unsigned long xen_pfn);
+void rust_helper_xen_get_frame(unsigned long xen_pfn)
+{
+	get_page(xen_pfn_to_page(xen_pfn));
+}
+
+void rust_helper_xen_put_frame(unsigned long xen_pfn);
+void rust_helper_xen_put_frame(unsigned long xen_pfn)
+{
+	put_page(xen_pfn_to_page(xen_pfn));
+}
+
 bool rust_helper_xen_frame_can_be_held(unsigned long xen_pfn);
 bool rust_helper_xen_frame_can_be_held(unsigned long xen_pfn)
 {
