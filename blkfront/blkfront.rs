@@ -141,6 +141,10 @@ xen::module_param! {
 /// Where devices change their state: off the one thread that serves the whole bus.
 static WORK: ModuleQueue = ModuleQueue::new();
 
+/// Where requests are completed that an interrupt had no time for. It does not stand still while the
+/// system is about to be suspended, since whoever is to stand still may be waiting for its requests.
+static EVENTS: ModuleQueue = ModuleQueue::new();
+
 /// The driver, as the bus sees it.
 struct Blkfront;
 
@@ -195,6 +199,7 @@ struct BlkfrontModule {
     #[pin]
     _driver: driver::Registration<xenbus::Adapter<Blkfront>>,
     _work: ModuleQueueGuard,
+    _events: ModuleQueueGuard,
     _debugfs: ModuleDir,
     _major: Major,
 }
@@ -212,6 +217,7 @@ impl kernel::InPlaceModule for BlkfrontModule {
                 })?
             },
             _debugfs: ModuleDir::new(c"xen-blkfront")?,
+            _events: EVENTS.create_unfrozen(c"xen-blkfront-events")?,
             _work: WORK.create(c"xen-blkfront")?,
             _driver <- driver::Registration::new(
                 <Self as kernel::ModuleMetadata>::NAME,

@@ -7,7 +7,7 @@ use crate::{
         Queues,
         Served, //
     },
-    WORK, //
+    EVENTS, //
 };
 use kernel::{
     new_work,
@@ -67,7 +67,7 @@ impl evtchn::Handler for RingEvents {
             Served::All { worked: true } => Outcome::Handled,
             Served::All { worked: false } | Served::NoRing => Outcome::Spurious,
             Served::More => {
-                WORK.enqueue::<Arc<Self>, 0>(this.into());
+                EVENTS.enqueue::<Arc<Self>, 0>(this.into());
                 Outcome::Later
             }
             Served::Broken => Outcome::Silence,
@@ -83,7 +83,7 @@ impl WorkItem for RingEvents {
             return;
         };
         if let Served::More = queue.serve(&this.queues, false) {
-            WORK.enqueue::<Arc<Self>, 0>(this.clone());
+            EVENTS.enqueue::<Arc<Self>, 0>(this.clone());
         }
     }
 }

@@ -25,6 +25,7 @@ use crate::{
     queue::Queues,
     ring::Remains,
     POLL_QUEUES,
+    REQUEST_TIMEOUT,
     WORK, //
 };
 use core::ffi::CStr;
@@ -117,11 +118,15 @@ pub(crate) struct Frontend {
     /// Gives back what the queues have not needed for a while.
     #[pin]
     trimmer: DelayedWork<Frontend, TRIM>,
+    /// Gives the disk up that waits for a backend after a restore, if it is to.
+    #[pin]
+    expiry: DelayedWork<Frontend, EXPIRE>,
 }
 
 const ADVANCE: u64 = 0;
 const SEVER: u64 = 1;
 const TRIM: u64 = 2;
+const EXPIRE: u64 = 3;
 
 impl_has_work! {
     impl HasWork<Self, 0> for Frontend { self.work }
@@ -130,6 +135,7 @@ impl_has_work! {
 
 impl_has_delayed_work! {
     impl HasDelayedWork<Self, 2> for Frontend { self.trimmer }
+    impl HasDelayedWork<Self, 3> for Frontend { self.expiry }
 }
 
 impl WorkItem<ADVANCE> for Frontend {
@@ -172,6 +178,26 @@ impl WorkItem<TRIM> for Frontend {
     }
 }
 
+impl WorkItem<EXPIRE> for Frontend {
+    type Pointer = Arc<Self>;
+
+    fn run(this: Arc<Self>) {
+        let _scope = NoIoScope::new();
+        let mut life = this.life.lock();
+        let waits = matches!(&*life, Life::Live(live) if live.is_waiting());
+        if waits && !this.leaving.load(Acquire) {
+            this.dev.fatal(
+                ETIMEDOUT,
+                fmt!(
+                    "no backend has connected within {} s of the restore",
+                    REQUEST_TIMEOUT.get()
+                ),
+            );
+            this.hang_up(&mut life);
+        }
+    }
+}
+
 impl Frontend {
     /// A device has appeared.
     pub(crate) fn new(dev: &xenbus::Device<device::Core<'_>>) -> Result<Arc<Self>> {
@@ -201,6 +227,7 @@ impl Frontend {
                 work <- new_work!("blkfront::Frontend::work"),
                 cutter <- new_work!("blkfront::Frontend::cutter"),
                 trimmer <- new_delayed_work!("blkfront::Frontend::trimmer"),
+                expiry <- new_delayed_work!("blkfront::Frontend::expiry"),
             }),
             GFP_KERNEL,
         )
@@ -275,8 +302,15 @@ impl Frontend {
 
     /// The guest has been restored: the backend is another one. What was in flight is sent again once
     /// that has connected, which the device's work sees to. The work stands still now.
-    pub(crate) fn resume(&self, dev: &xenbus::Device<device::Bound>) -> Result {
+    pub(crate) fn resume(self: &Arc<Self>, dev: &xenbus::Device<device::Bound>) -> Result {
         let _scope = NoIoScope::new();
+        // Requests that wait are not begun, so that none of them can run out of time.
+        work::cancel_delayed::<Self, EXPIRE>(self);
+        let timeout = REQUEST_TIMEOUT.get();
+        if timeout != 0 {
+            let milliseconds = timeout.saturating_mul(1000);
+            WORK.enqueue_delayed::<Arc<Self>, EXPIRE>(self.clone(), milliseconds);
+        }
         let mut life = self.life.lock();
         match &mut *life {
             Life::Live(live) => {
@@ -330,6 +364,7 @@ impl Frontend {
         work::flush::<Self, ADVANCE>(self);
         // No request comes any more, so that nobody queues this again.
         work::cancel_delayed::<Self, TRIM>(self);
+        work::cancel_delayed::<Self, EXPIRE>(self);
         self.remains.lock().clear();
     }
 

@@ -32,8 +32,10 @@ use xen::{
     },
 };
 
-/// How often a connected backend is told that what it says makes no sense.
-const MOST_COMPLAINTS: u32 = 10;
+/// How many lines in the log, and errors in xenstore, a connected backend is worth in a minute: it can
+/// cause them as often as it likes, but is not to fill the log.
+const MOST_LINES: u32 = 10;
+const MINUTE: u64 = 60_000_000_000;
 
 /// The queues' numbers, as a file.
 struct Statistics(Arc<Queues>);
@@ -58,8 +60,9 @@ pub(crate) struct Live {
     offer: Offer,
     /// The toolstack has been told that the disk is in use.
     refused: bool,
-    /// How often it has been told that the size makes no sense.
-    complaints: u32,
+    /// How many lines it has been worth since when, in nanoseconds since the machine was started.
+    lines: u32,
+    lines_since: u64,
     _statistics: Option<debugfs::File<Statistics>>,
 }
 
@@ -73,7 +76,8 @@ impl Live {
             disk,
             offer,
             refused: false,
-            complaints: 0,
+            lines: 0,
+            lines_since: xen::thread::now(),
             _statistics: None,
         })
     }
@@ -160,14 +164,21 @@ impl Live {
         self.take_back(dev, queues);
         match disk::read_sectors(otherend) {
             Ok(sectors) => self.set_capacity(dev, sectors),
-            // The disk is as good as it was. The backend can do this as often as it likes, but not
-            // fill the log by it.
-            Err(failure) if self.complaints < MOST_COMPLAINTS => {
-                self.complaints += 1;
-                dev.error(failure.errno(), fmt!("{failure}"));
-            }
+            // The disk is as good as it was.
+            Err(failure) if self.may_log() => dev.error(failure.errno(), fmt!("{failure}")),
             Err(_) => {}
         }
+    }
+
+    /// Whether one more line may be written for something that the backend has done.
+    fn may_log(&mut self) -> bool {
+        let now = xen::thread::now();
+        if now.saturating_sub(self.lines_since) > MINUTE {
+            self.lines = 0;
+            self.lines_since = now;
+        }
+        self.lines = self.lines.saturating_add(1);
+        self.lines <= MOST_LINES
     }
 
     /// Has the disk's users know what the backend cannot do after all.
@@ -197,9 +208,11 @@ impl Live {
         }
     }
 
-    fn set_capacity(&self, dev: &DeviceRef, sectors: u64) {
+    fn set_capacity(&mut self, dev: &DeviceRef, sectors: u64) {
         if sectors != self.disk.capacity() {
-            dev_info!(dev.as_ref(), "Setting capacity to {sectors}\n");
+            if self.may_log() {
+                dev_info!(dev.as_ref(), "Setting capacity to {sectors}\n");
+            }
             self.disk.set_capacity(sectors);
         }
     }
@@ -209,7 +222,7 @@ impl Live {
         if self.disk.openers() == 0 {
             return false;
         }
-        if !core::mem::replace(&mut self.refused, true) {
+        if !core::mem::replace(&mut self.refused, true) && self.may_log() {
             dev.error(EBUSY, fmt!("Device in use; refusing to close"));
         }
         true

@@ -9,6 +9,7 @@
 //! | is trusted          | that can be held       | itself, until the response                     |
 //! | is trusted          | of slabs               | a bounce page, until the response              |
 //! | is not trusted      | any                    | a bounce page, until the response              |
+//! | may be given up     | that is read into      | a bounce page, until the response              |
 //! | keeps pages mapped  | any                    | a persistent page, all the time                |
 
 use crate::{
@@ -27,6 +28,7 @@ use xen::{
         Access,
         BouncePage,
         BouncePool,
+        Frame,
         Grant,
         PersistentPage,
         PersistentPool,
@@ -56,6 +58,8 @@ pub(crate) struct Needs {
     pub(crate) most_persistent: u32,
     /// The backend is to see nothing but the data.
     pub(crate) untrusted: bool,
+    /// Requests may end although the backend has not answered: it is to write to no memory of theirs.
+    pub(crate) impatient: bool,
     /// The backend's domain.
     pub(crate) domain: u16,
 }
@@ -89,6 +93,7 @@ pub(crate) struct Lender {
     kept: PersistentPool,
     persistent: bool,
     untrusted: bool,
+    impatient: bool,
     domain: u16,
 }
 
@@ -135,6 +140,7 @@ impl Lender {
             kept,
             persistent: needs.persistent,
             untrusted: needs.untrusted,
+            impatient: needs.impatient,
             domain: needs.domain,
         })
     }
@@ -183,16 +189,16 @@ impl Lender {
         } else {
             Access::ReadOnly
         };
-        let held = if self.untrusted { None } else { memory.held() };
+        let bounces = self.untrusted || read && self.impatient;
+        let held = if bounces { None } else { memory.held() };
         if let Some(held) = held {
-            let grant = self.reserve.grant(self.domain, &held, access)?;
-            return Some(Lent::Own(Some(grant)));
+            return Some(Lent::Own(Some(self.grant(&held, access)?)));
         }
         let mut page = self.bounce.take()?;
         if !read {
             memory.copy_to(&mut page);
         }
-        match self.reserve.grant(self.domain, &page, access) {
+        match self.grant(&page, access) {
             Some(grant) => {
                 stats.bounced += 1;
                 Some(Lent::Bounce(Some(grant), page))
@@ -202,6 +208,20 @@ impl Lender {
                 None
             }
         }
+    }
+}
+
+impl Lender {
+    #[inline]
+    fn grant(&mut self, frame: &impl Frame, access: Access) -> Option<Grant> {
+        if let Some(grant) = self.reserve.grant(self.domain, frame, access) {
+            return Some(grant);
+        }
+        // Frames that wait for large requests have references that were set aside for any.
+        if !self.kept.yield_to(&mut self.reserve) {
+            return None;
+        }
+        self.reserve.grant(self.domain, frame, access)
     }
 }
 
@@ -300,14 +320,22 @@ impl Loan {
     }
 
     /// Ends the backend's access to all pieces that do not stay granted. All of them, even if it
-    /// turns out to have one still mapped.
+    /// turns out to have one still mapped; then there is nothing to [copy out](Self::copy_out).
     #[inline]
     pub(crate) fn end(&mut self, lender: &mut Lender) -> Result<(), StillMapped> {
         let mut result = Ok(());
         for lent in self.pieces.iter_mut() {
-            if let Lent::Own(grant) | Lent::Bounce(grant, _) = lent {
-                if let Some(grant) = grant.take() {
-                    result = lender.reserve.end(grant).and(result);
+            let (Lent::Own(grant) | Lent::Bounce(grant, _)) = lent else {
+                continue;
+            };
+            let Some(grant) = grant.take() else {
+                continue;
+            };
+            if let Err(still) = lender.reserve.end(grant) {
+                result = Err(still);
+                // The page is not to be used again.
+                if let Lent::Bounce(..) = core::mem::replace(lent, Lent::Own(None)) {
+                    lender.bounce.forgo();
                 }
             }
         }
@@ -374,9 +402,14 @@ impl Loan {
     }
 
     /// Gives everything back that no backend has been told of.
-    pub(crate) fn withdraw(&mut self, lender: &mut Lender) {
-        let _ = self.end(lender);
+    ///
+    /// # Errors
+    ///
+    /// The backend has mapped some of it all the same.
+    pub(crate) fn withdraw(&mut self, lender: &mut Lender) -> Result<(), StillMapped> {
+        let ended = self.end(lender);
         self.clear(lender);
+        ended
     }
 }
 

@@ -50,10 +50,12 @@ use xen::blk::mq::{
 };
 
 /// How long to wait between two looks whether the backend has let go of all pages, in milliseconds,
-/// and how many looks that is worth. Fewer if all of the guest's devices wait meanwhile.
+/// and how many looks that is worth: as long as an ordinary disk may take for a request, since until
+/// then the backend could still write to memory whose request has ended. Fewer if all of the guest's
+/// devices wait meanwhile.
 const UNMAP_INTERVAL: i64 = 10;
-const UNMAP_PATIENCE: u32 = 300;
-const UNMAP_PATIENCE_ON_BUS: u32 = 20;
+const UNMAP_PATIENCE: u32 = 3000;
+const UNMAP_PATIENCE_ON_BUS: u32 = 500;
 
 /// How much is done for an event before somebody else gets a turn: responses, and pages copied for
 /// them.
@@ -302,7 +304,7 @@ impl Queues {
     }
 
     /// Cuts all connections: requests in flight and all later ones end with an error. Process
-    /// context; takes up to three seconds if the backend does not let go of the requests' pages.
+    /// context; takes up to half a minute if the backend does not let go of the requests' pages.
     ///
     /// Returns what is left of the rings, see [`Remains`].
     pub(crate) fn cut(&self) -> impl Iterator<Item = Remains> + '_ {
@@ -375,6 +377,9 @@ impl Queues {
                     ring.push(stats);
                 }
                 grows = !had_grown && ring.has_grown();
+                if let Sent::Fault(_, fault) = sent {
+                    break_link(link, fault);
+                }
                 sent
             }
             Link::Waiting => Sent::Busy(request),
@@ -387,6 +392,11 @@ impl Queues {
         match sent {
             Sent::InFlight => Ok(()),
             Sent::Busy(request) => Err(request),
+            Sent::Fault(request, _) => {
+                self.frontend.sever();
+                request.end(Status::IoError);
+                Ok(())
+            }
             Sent::Done(request, status) => {
                 request.end(status);
                 Ok(())
@@ -421,10 +431,9 @@ impl Queues {
         let Some(queue) = self.ring_of(index) else {
             return;
         };
-        if index >= self.count().saturating_sub(self.polled) {
-            // Perhaps nobody has looked.
-            queue.serve(self, false);
-        }
+        // The answer may be there: nobody may have polled, or the event's turn may still be to come, as
+        // with a guest that was paused and has all its timers run at once.
+        queue.serve(self, false);
         let mut inner = queue.inner.lock();
         let Inner {
             link,
@@ -496,9 +505,10 @@ impl Queue {
             stats.events_received += u64::from(event && first);
             let served = match reaped {
                 Ok(false) => {
-                    // Responses that came after the first look have an event of their own, which is
-                    // still to come and will find nothing to do. It is not sent for nothing.
-                    worked |= ring.reaped_ahead(!first && batch > 0);
+                    // Responses that came after the first look at an event, or were found without
+                    // one, have an event of their own, which is still to come and will find nothing to
+                    // do. It is not sent for nothing.
+                    worked |= ring.reaped_ahead((!first || !event) && batch > 0);
                     stats.events_spurious += u64::from(event && !worked);
                     if !event {
                         ring.events_again();

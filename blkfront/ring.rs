@@ -34,7 +34,8 @@ use crate::{
         Stats, //
     },
     Blkfront,
-    MAX_PERSISTENT_GRANTS, //
+    MAX_PERSISTENT_GRANTS,
+    REQUEST_TIMEOUT, //
 };
 use kernel::{
     prelude::*,
@@ -72,6 +73,8 @@ pub(crate) enum Sent {
     Done(Request<Blkfront>, Status),
     /// It has to wait for those in flight.
     Busy(Request<Blkfront>),
+    /// It was not sent, for the backend has broken the rules.
+    Fault(Request<Blkfront>, Fault),
 }
 
 /// A request in flight, if there is one.
@@ -188,8 +191,8 @@ pub(crate) struct Ring {
     rings: u32,
     /// Nobody waits for events.
     polled: bool,
-    /// Responses came in while their event was being handled. The events they were sent with will
-    /// find nothing to do, but were not sent for nothing.
+    /// Responses were found before their event has come, which will find nothing to do, but was not
+    /// sent for nothing.
     reaped_ahead: bool,
     /// An event is still to be dealt with, and keeps others from coming.
     holds_events: bool,
@@ -264,6 +267,7 @@ impl Ring {
             persistent: terms.persistent && self.persistent,
             most_persistent: MAX_PERSISTENT_GRANTS.get(),
             untrusted: self.untrusted,
+            impatient: REQUEST_TIMEOUT.get() != 0,
             domain: self.domain,
         };
         (needs, self.depth.saturating_mul(self.shares))
@@ -321,10 +325,10 @@ impl Ring {
         }
     }
 
-    /// Notes whether responses came in while their event was being handled, and says whether some
-    /// had before.
+    /// Notes whether responses were found before their event has come, and says whether some had been
+    /// before.
     pub(crate) fn reaped_ahead(&mut self, now: bool) -> bool {
-        core::mem::replace(&mut self.reaped_ahead, now)
+        core::mem::replace(&mut self.reaped_ahead, now && !self.polled)
     }
 
     /// An event is dealt with later: no other one is to come until then.
@@ -400,7 +404,9 @@ impl Ring {
             Ok(wire) => wire,
             Err(problem) => {
                 drop(slot);
-                loan.withdraw(&mut traffic.lender);
+                if let Err(still) = loan.withdraw(&mut traffic.lender) {
+                    return Sent::Fault(request, Fault::StillMapped(still));
+                }
                 return match problem {
                     // The limits given to the block layer rule this out, but for a disk whose sectors
                     // have grown meanwhile.

@@ -63,9 +63,24 @@ impl ModuleQueue {
     ///
     /// `ENOMEM`; `EBUSY` if it exists already.
     pub fn create(&'static self, name: &'static CStr) -> Result<ModuleQueueGuard> {
-        let flags = bindings::wq_flags_WQ_UNBOUND
-            | bindings::wq_flags_WQ_FREEZABLE
-            | bindings::wq_flags_WQ_MEM_RECLAIM;
+        self.create_with(name, bindings::wq_flags_WQ_FREEZABLE)
+    }
+
+    /// The same, but its work goes on while the system is being suspended.
+    ///
+    /// # Errors
+    ///
+    /// As [`create`](Self::create).
+    pub fn create_unfrozen(&'static self, name: &'static CStr) -> Result<ModuleQueueGuard> {
+        self.create_with(name, 0)
+    }
+
+    fn create_with(
+        &'static self,
+        name: &'static CStr,
+        flags: bindings::wq_flags,
+    ) -> Result<ModuleQueueGuard> {
+        let flags = flags | bindings::wq_flags_WQ_UNBOUND | bindings::wq_flags_WQ_MEM_RECLAIM;
         // SAFETY: "%s" takes a NUL-terminated string, which is copied.
         let raw = unsafe {
             bindings::alloc_workqueue_noprof(c"%s".as_char_ptr(), flags, 0, name.as_char_ptr())

@@ -7,7 +7,7 @@
 
 # shellcheck source=selftests/blk/common.sh
 . ./common.sh
-ktap_set_plan 5
+ktap_set_plan 6
 share_guest
 
 sizes() {
@@ -25,6 +25,9 @@ disk_detach g xvdb
 
 attach_new g xvdb 16 4096
 ktap_equal "4096: the guest's sizes" "4096 4096 4096" "$(sizes)"
+# Pieces of a request that are no whole sectors would be refused by the backend.
+beyond_c "it allows pieces of 512 bytes" "4096: no buffer may begin within a sector" \
+	test "$(block_keys g xvdb queue/dma_alignment)" = 4095
 ktap_test "4096: blocks are as written" disk_works g xvdb
 before=$(sum_dom0 "$disk")
 write_of 512

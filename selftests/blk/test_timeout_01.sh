@@ -11,7 +11,7 @@
 . ./common.sh
 # shellcheck source=selftests/blk/rogue.sh
 . ./rogue.sh
-ktap_set_plan 11
+ktap_set_plan 12
 share_guest
 
 # serve OPTION...: runs a backend that stops answering after 50 requests, and reads until it does.
@@ -50,6 +50,16 @@ ktap_test "request_timeout: the error node says why" wait_for 10 error_says g xv
 	"backend has not answered a request for [0-9]+ s; xvdb disabled"
 ktap_test "request_timeout: nobody is stuck" nobody_stuck g
 ktap_test "request_timeout: it goes" rogue_end g
+
+# What has been answered meanwhile is not late, although all timers run at once.
+attach_new g xvdb 16
+work=$(fio_start g xvdb 20)
+wait_for_load g xvdb
+xl pause g
+sleep 8
+xl unpause g
+ktap_test "request_timeout: a guest that was paused for longer keeps its disk" guest_wait "$work"
+disk_detach g xvdb
 guest_run g "echo 0 >/sys/module/xen_blkfront/parameters/request_timeout"
 disk=$(make_disk 16)
 ktap_test "a good backend works" attach_works g xvdb

@@ -39,11 +39,7 @@ pub struct Limits {
 impl Limits {
     /// The limits of a new disk.
     pub(super) fn to_raw(self) -> bindings::queue_limits {
-        let mut raw = bindings::queue_limits {
-            // Positions in memory must be those of whole sectors of 512 bytes.
-            dma_alignment: 511,
-            ..Default::default()
-        };
+        let mut raw = bindings::queue_limits::default();
         self.update_raw(&mut raw);
         raw
     }
@@ -52,6 +48,8 @@ impl Limits {
     /// by itself, stays for it to look at again.
     pub(super) fn update_raw(self, raw: &mut bindings::queue_limits) {
         raw.logical_block_size = self.logical_block_size;
+        // Each piece of memory must be whole sectors, and a page's end may end it.
+        raw.dma_alignment = self.logical_block_size.wrapping_sub(1);
         raw.physical_block_size = self.physical_block_size;
         raw.max_segments = self.max_segments;
         raw.max_segment_size = self.segment_size;
