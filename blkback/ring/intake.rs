@@ -86,12 +86,14 @@ impl<W: Wire + 'static> Ring<W> {
         let Some((held, since)) = self.held.take() else {
             return false;
         };
-        // To wait for those before it is not to be in want of anything.
+        // Patience is for those that are in want of something that nobody is going to give back. It
+        // begins when the last one that did has ended.
         let since = match held {
             Held::Drain(_) => self.now,
+            Held::Descriptors(_) | Held::Memory(_) if !self.is_alone() => self.now,
             Held::Descriptors(_) | Held::Memory(_) => since,
         };
-        let late = self.is_alone() && self.now.saturating_sub(since) > PATIENCE;
+        let late = self.now.saturating_sub(since) > PATIENCE;
         match held {
             Held::Descriptors(request) if late => {
                 self.refuse(failed(request.id, request.operation), Wrong::TooLong);
