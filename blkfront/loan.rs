@@ -115,8 +115,8 @@ impl Lender {
                 needs.domain,
                 // The backend maps pages before it knows what they are for.
                 Access::ReadWrite,
-                each,
-                most,
+                true,
+                (each, most),
                 &mut reserve,
             )?;
             (BouncePool::new(0, 0)?, kept)
@@ -124,8 +124,8 @@ impl Lender {
             let kept = PersistentPool::new(
                 needs.domain,
                 Access::ReadOnly,
-                frames,
-                frames.saturating_mul(needs.requests),
+                false,
+                (frames, frames.saturating_mul(needs.requests)),
                 &mut reserve,
             )?;
             let most = needs.segments.saturating_mul(needs.requests);
@@ -363,13 +363,16 @@ impl Loan {
     }
 
     /// Ends the backend's access to the request's own memory where it has not mapped it, and says
-    /// whether that is all of it. What else it may have mapped is no part of the request.
+    /// whether it cannot write to any of it any more. What else it may have mapped is no part of the
+    /// request, and what it can only read does no harm.
     pub(crate) fn try_end(&mut self) -> bool {
         let mut all = true;
         for lent in self.pieces.iter_mut() {
             if let Lent::Own(grant) = lent {
                 *grant = grant.take().and_then(|grant| grant.try_end().err());
-                all &= grant.is_none();
+                all &= grant
+                    .as_ref()
+                    .is_none_or(|grant| grant.access() == Access::ReadOnly);
             }
         }
         all

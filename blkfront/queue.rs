@@ -52,9 +52,9 @@ use xen::blk::mq::{
 /// How long to wait between two looks whether the backend has let go of all pages, in milliseconds,
 /// and how many looks that is worth: as long as an ordinary disk may take for a request, since until
 /// then the backend could still write to memory whose request has ended. Fewer if all of the guest's
-/// devices wait meanwhile.
+/// devices wait meanwhile. A guest that is to be saved waits too, and gives up after 20 s.
 const UNMAP_INTERVAL: i64 = 10;
-const UNMAP_PATIENCE: u32 = 3000;
+const UNMAP_PATIENCE: u32 = 1000;
 const UNMAP_PATIENCE_ON_BUS: u32 = 500;
 
 /// How much is done for an event before somebody else gets a turn: responses, and pages copied for
@@ -304,7 +304,7 @@ impl Queues {
     }
 
     /// Cuts all connections: requests in flight and all later ones end with an error. Process
-    /// context; takes up to half a minute if the backend does not let go of the requests' pages.
+    /// context; takes up to ten seconds if the backend does not let go of the requests' pages.
     ///
     /// Returns what is left of the rings, see [`Remains`].
     pub(crate) fn cut(&self) -> impl Iterator<Item = Remains> + '_ {
@@ -312,7 +312,9 @@ impl Queues {
             let link = core::mem::replace(&mut queue.inner.lock().link, Link::Down);
             // Not under the lock any more: this sleeps, and waits for the handler, which takes it.
             match link {
-                Link::Up(ring) | Link::Broken { ring, .. } => ring.close(|| self.wait_a_moment()),
+                Link::Up(ring) | Link::Broken { ring, .. } => {
+                    ring.close(self.number(), || self.wait_a_moment())
+                }
                 Link::Waiting | Link::Down => None,
             }
         })

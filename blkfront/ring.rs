@@ -28,6 +28,7 @@ use crate::{
         Needs,
         Problem, //
     },
+    number::DiskNumber,
     queue::Queues,
     stats::{
         Gauges,
@@ -502,7 +503,11 @@ impl Ring {
     /// Returns what the backend may keep mapped until it is down, see [`Remains`].
     ///
     /// Process context, and not under a queue's lock.
-    pub(crate) fn close(mut self, mut go_on_waiting: impl FnMut() -> bool) -> Option<Remains> {
+    pub(crate) fn close(
+        mut self,
+        number: DiskNumber,
+        mut go_on_waiting: impl FnMut() -> bool,
+    ) -> Option<Remains> {
         let mut traffic = self.traffic.take()?;
         // No handler runs from here on.
         drop(self);
@@ -512,7 +517,7 @@ impl Ring {
         }
         if left > 0 {
             pr_warn!(
-                "the backend keeps pages of {left} requests mapped: they end with an error, and the pages stay reserved\n"
+                "{number}: the backend keeps pages of {left} requests mapped: they end with an error, and the pages stay reserved\n"
             );
         }
         Some(Remains {

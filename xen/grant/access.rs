@@ -51,6 +51,7 @@ pub enum Access {
 pub struct Grant {
     // The first eight entries of the table are reserved, so a reference is never 0.
     gref: NonZeroU32,
+    access: Access,
     frame: usize,
 }
 
@@ -101,6 +102,12 @@ impl Grant {
     pub fn gref(&self) -> u32 {
         self.gref.get()
     }
+
+    /// What it may do.
+    #[inline]
+    pub fn access(&self) -> Access {
+        self.access
+    }
 }
 
 impl Drop for Grant {
@@ -113,6 +120,9 @@ impl Drop for Grant {
         unsafe { bindings::xen_put_frame(self.frame) };
     }
 }
+
+/// Ends a list of references (`GNTTAB_LIST_END` in `drivers/xen/grant-table.c`).
+const END: bindings::grant_ref_t = bindings::grant_ref_t::MAX;
 
 /// How many references are taken from the domain's table at once.
 const STEP: u32 = 32;
@@ -139,9 +149,12 @@ impl Reserve {
     ///
     /// `ENOSPC` if there are not so many left.
     pub fn new(least: u16, most: u32) -> Result<Self> {
-        let mut head = 0;
-        // SAFETY: `head` outlives the call.
-        to_result(unsafe { bindings::gnttab_alloc_grant_references(least, &mut head) })?;
+        let mut head = END;
+        // The kernel's list would be the worse for being asked for nothing.
+        if least > 0 {
+            // SAFETY: `head` outlives the call.
+            to_result(unsafe { bindings::gnttab_alloc_grant_references(least, &mut head) })?;
+        }
         let mut quota = Quota::new(least.into(), most);
         quota.add(least.into());
         // INVARIANT: The list has `least` references.
@@ -210,7 +223,11 @@ impl Reserve {
             )
         };
         // INVARIANT: Both was just done.
-        Some(Grant { gref, frame })
+        Some(Grant {
+            gref,
+            access,
+            frame,
+        })
     }
 
     /// Ends the access to a frame and takes its reference back. Any context.

@@ -59,11 +59,12 @@ pub struct PersistentPool {
     quota: Quota,
     domain: u16,
     access: Access,
+    stays_mapped: bool,
 }
 
 impl PersistentPool {
-    /// Makes a pool that has `least` pages and will have up to `most`, granted to `domain`. Process
-    /// context.
+    /// Makes a pool that has `least` pages and will have up to `most`, granted to `domain`, which keeps
+    /// pages mapped that are not in use if it `stays_mapped`. Process context.
     ///
     /// # Errors
     ///
@@ -71,8 +72,8 @@ impl PersistentPool {
     pub fn new(
         domain: u16,
         access: Access,
-        least: u32,
-        most: u32,
+        stays_mapped: bool,
+        (least, most): (u32, u32),
         reserve: &mut Reserve,
     ) -> Result<Self> {
         // Pages are given back where nothing can be allocated.
@@ -81,6 +82,7 @@ impl PersistentPool {
             quota: Quota::new(least, most),
             domain,
             access,
+            stays_mapped,
         };
         for _ in 0..least {
             let page = BouncePage::with_patience().ok_or(ENOMEM)?;
@@ -155,17 +157,21 @@ impl PersistentPool {
     }
 
     /// Frees pages that have not been needed since the last call and that the other end has not
-    /// mapped, but not too many at once. `reserve` gets their references back. Any context.
+    /// mapped, but not too many at once. `reserve` gets their references back, unless the other end
+    /// keeps pages mapped: then the domain's table does. Any context.
     pub fn trim(&mut self, reserve: &mut Reserve) {
         let left_over = self.quota.left_over(TRIM_STEP);
         let _ = self.free(left_over, reserve);
     }
 
-    /// Frees all pages that nobody uses, but for those that there must be and those that the other end
-    /// has mapped: `reserve`, which is short of references, gets theirs back. Says whether there was
-    /// one. Any context.
+    /// Frees all pages that nobody uses, but for those that there must be: `reserve`, which is short of
+    /// references, gets theirs back. Says whether there was one. If the other end keeps pages mapped
+    /// there is none. Any context.
     #[cold]
     pub fn yield_to(&mut self, reserve: &mut Reserve) -> bool {
+        if self.stays_mapped {
+            return false;
+        }
         let spare = self.quota.owned().saturating_sub(self.quota.least());
         self.free(spare.min(self.quota.free()), reserve) > 0
     }
@@ -175,6 +181,7 @@ impl PersistentPool {
         let mut left = most;
         let mut freed = 0;
         let quota = &mut self.quota;
+        let stays_mapped = self.stays_mapped;
         // Those that have not been used for longest are at the beginning.
         self.pages.retain(|page| {
             if left == 0 {
@@ -183,8 +190,19 @@ impl PersistentPool {
             left -= 1;
             // INVARIANT: The page is removed if its grant is.
             let grant = page.grant.take();
-            page.grant = grant.and_then(|grant| reserve.try_end(grant).err());
+            page.grant = grant.and_then(|grant| {
+                if stays_mapped {
+                    // This one does not complain of a page that is mapped.
+                    grant.try_end().inspect(|()| reserve.forgo()).err()
+                } else {
+                    reserve.try_end(grant).err()
+                }
+            });
             if page.grant.is_some() {
+                if !stays_mapped {
+                    // The other end should not have it mapped: one line in the log for it will do.
+                    left = 0;
+                }
                 return true;
             }
             // INVARIANT: One less is in `pages`.
