@@ -27,7 +27,10 @@ use kernel::{
     prelude::*,
     static_lock_class,
     str::NullTerminatedFormatter,
-    sync::Arc, //
+    sync::{
+        rcu,
+        Arc, //
+    },
 };
 
 /// What a disk is to be.
@@ -247,6 +250,9 @@ impl<T: Operations> Drop for Disk<T> {
         if self.added {
             // SAFETY: It is added. After this no request comes any more.
             unsafe { bindings::del_gendisk(raw) };
+            // The last one may have ended before `queue_rq` returned, which is called within
+            // `rcu_read_lock`.
+            rcu::synchronize_rcu();
             // Who still has it open will close it some time, but not be told of to the driver.
             // SAFETY: The disk is valid until it is put. `DiskTable::release_callback` runs with
             // this lock held.

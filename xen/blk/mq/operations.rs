@@ -79,7 +79,8 @@ impl<T: Operations> OperationsTable<T> {
         // SAFETY: By this function's requirements.
         let data = unsafe { (*(*hctx).queue).queuedata };
         // SAFETY: `data` came from `Arc::into_raw`, which is a pointer to the content, and the
-        // reference lasts until the disk is deleted, after which its queues are not called.
+        // reference lasts until the disk is deleted and a grace period is over, after which its
+        // queues are not called.
         unsafe { &*data.cast::<T::DiskData>() }
     }
 
@@ -104,9 +105,15 @@ impl<T: Operations> OperationsTable<T> {
         match T::queue_rq(data, queue, request, last) {
             Ok(()) => bindings::BLK_STS_OK as bindings::blk_status_t,
             Err(request) => {
-                // The block layer has its request back by the return value.
-                request.into_raw();
-                bindings::BLK_STS_RESOURCE
+                let returned = request.into_raw();
+                if returned == rq {
+                    // The block layer has its request back by the return value.
+                    return bindings::BLK_STS_RESOURCE;
+                }
+                // The driver has kept this one and gives another one back.
+                // SAFETY: It is valid and started, and `into_raw` has given it up.
+                unsafe { bindings::blk_mq_requeue_request(returned, true) };
+                bindings::BLK_STS_OK as bindings::blk_status_t
             }
         }
     }

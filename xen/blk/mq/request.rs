@@ -219,8 +219,10 @@ impl<T: Operations> Request<T> {
     /// 4 KiB.
     #[inline]
     pub fn memory(&self, skip: u32, length: u32) -> impl Iterator<Item = Memory<'_>> {
-        Window::new(self.pieces(), skip, length).map(|piece| Memory {
+        let is_read = self.op() == Op::Read;
+        Window::new(self.pieces(), skip, length).map(move |piece| Memory {
             piece,
+            is_read,
             _request: PhantomData,
         })
     }
@@ -233,8 +235,12 @@ impl<T: Operations> Request<T> {
 
     #[inline]
     fn pieces(&self) -> Joined<Pieces<'_>> {
-        // SAFETY: The request is valid by the type invariant.
-        let bio = unsafe { (*self.rq.as_ptr()).bio };
+        // Others have no memory, although they may be as long as if they had.
+        let bio = match self.op() {
+            // SAFETY: The request is valid by the type invariant.
+            Op::Read | Op::Write { .. } => unsafe { (*self.rq.as_ptr()).bio },
+            Op::Flush | Op::Discard { .. } | Op::Other => core::ptr::null_mut(),
+        };
         let remaining = match NonNull::new(bio) {
             // SAFETY: The request holds its bios until it ends.
             Some(bio) => unsafe { bio.as_ref() }.bi_iter,
@@ -291,9 +297,10 @@ const REQ_OP_MASK: u32 = (1 << bindings::REQ_OP_BITS) - 1;
 ///
 /// # Invariants
 ///
-/// The piece is memory that a request in flight reads into or writes from.
+/// The piece is memory that a request in flight reads into, if `is_read`, or writes from.
 pub struct Memory<'a> {
     piece: Piece,
+    is_read: bool,
     _request: PhantomData<&'a ()>,
 }
 
@@ -334,15 +341,20 @@ impl Memory<'_> {
         unsafe { bindings::xen_copy_frame(page.frame(), frame, offset, length) };
     }
 
-    /// Copies it out of a page, from the same place within the page.
+    /// Copies it out of a page, from the same place within the page. Nothing happens if the request
+    /// is no read.
     #[inline]
     pub fn copy_from(&self, page: &BouncePage) {
+        if !self.is_read {
+            return;
+        }
         let Piece {
             frame,
             offset,
             length,
         } = self.piece;
-        // SAFETY: As in `copy_to`. The request reads into its memory, so it may be written.
+        // SAFETY: As in `copy_to`. By the type invariant the request reads into its memory, so it may be
+        // written.
         unsafe { bindings::xen_copy_frame(frame, page.frame(), offset, length) };
     }
 }
