@@ -151,7 +151,7 @@ impl Bound {
             max_queues,
             max_order: MAX_RING_PAGE_ORDER.get().try_into().unwrap_or(0),
         };
-        let otherend = CString::try_from(dev.otherend())?;
+        let otherend = dev.with_otherend(|dir| CString::try_from(dir))?;
         let backend = Arc::pin_init(
             try_pin_init!(Backend {
                 dev: DeviceRef::from(dev),

@@ -211,7 +211,7 @@ impl Frontend {
                 Life::Over
             }
         };
-        let peer = Peer::new(dev.otherend())?;
+        let peer = dev.with_otherend(Peer::new)?;
         Arc::pin_init(
             pin_init!(Self {
                 dev: DeviceRef::from(dev),
@@ -248,7 +248,7 @@ impl Frontend {
         let peer = {
             let mut peer = self.peer.lock();
             peer.state = state;
-            if let Err(errno) = peer.follow(dev.otherend()) {
+            if let Err(errno) = dev.with_otherend(|dir| peer.follow(dir)) {
                 dev.error(errno, fmt!("following the backend"));
             }
             peer.clone()
@@ -332,7 +332,7 @@ impl Frontend {
         self.remains.lock().clear();
         let mut peer = self.peer.lock();
         peer.state = State::Unknown;
-        peer.follow(dev.otherend())
+        dev.with_otherend(|dir| peer.follow(dir))
     }
 
     /// The device loses its driver. When this returns, nothing is shared with the backend any more.

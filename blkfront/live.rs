@@ -10,7 +10,6 @@ use crate::{
     fault::Failure,
     features::DIRECT_SEGMENTS,
     queue::Queues,
-    stats::Table,
     Blkfront, //
 };
 use core::{
@@ -18,7 +17,6 @@ use core::{
     fmt, //
 };
 use kernel::{
-    debugfs::Writer,
     prelude::*,
     str::CString,
     sync::Arc, //
@@ -40,10 +38,8 @@ const MINUTE: u64 = 60_000_000_000;
 /// The queues' numbers, as a file.
 struct Statistics(Arc<Queues>);
 
-xen::printable!(Table);
-
-impl Writer for Statistics {
-    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl debugfs::Show for Statistics {
+    fn show(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for index in 0..self.0.count() {
             if let Some(table) = self.0.table(index) {
                 fmt::Display::fmt(&table, f)?;

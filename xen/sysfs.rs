@@ -155,6 +155,9 @@ impl<T> Files<T> {
 impl<T> Drop for Files<T> {
     fn drop(&mut self) {
         // SAFETY: It is registered by the type invariant.
-        unsafe { bindings::sysfs_remove_group(Self::kobject(&self.dev), &*self.group) };
+        unsafe {
+            let dev = core::ptr::addr_of_mut!((*self.dev.as_raw()).dev);
+            bindings::xen_sysfs_remove_group(dev, &*self.group);
+        }
     }
 }

@@ -78,9 +78,10 @@ pub trait Side: private::Sealed {
     ) -> c_int;
 }
 
-/// The guest's side, bus `xen`.
+/// The guest's side, bus `xen`. There are drivers for it if the kernel has that bus.
 pub enum Frontend {}
 
+#[cfg(CONFIG_XEN_XENBUS_FRONTEND)]
 impl Side for Frontend {
     const ALLOW_REBIND: bool = false;
 
@@ -94,9 +95,11 @@ impl Side for Frontend {
     }
 }
 
-/// The side that has the hardware, bus `xen-backend`.
+/// The side that has the hardware, bus `xen-backend`. There are drivers for it if the kernel has that
+/// bus.
 pub enum Backend {}
 
+#[cfg(CONFIG_XEN_BACKEND)]
 impl Side for Backend {
     const ALLOW_REBIND: bool = true;
 
@@ -410,20 +413,18 @@ impl Device {
 }
 
 impl Device<device::Bound> {
-    /// The other end's directory in xenstore.
-    ///
-    /// It changes when a guest resumes on another host; that does not happen in the midst of a
-    /// callback of the bus, nor while work on a freezable queue runs.
-    pub fn otherend(&self) -> &CStr {
+    /// Looks at the path of the other end's directory in xenstore. In a callback of the bus: at other
+    /// times it may change, when a guest resumes on another host.
+    pub fn with_otherend<R>(&self, look: impl FnOnce(&CStr) -> R) -> R {
         // SAFETY: The device is valid by its invariant.
         let path = unsafe { (*self.as_raw()).otherend };
         if path.is_null() {
             // A restored guest could not find out who its other end is.
-            return c"";
+            return look(c"");
         }
-        // SAFETY: The bus sets it before it probes a driver, and frees it after the driver is
-        // unbound or at resume, when nobody can be holding the reference, see above.
-        unsafe { CStr::from_char_ptr(path) }
+        // SAFETY: The bus sets it before it probes a driver, and frees it after the driver is unbound or
+        // at resume, in both cases between two callbacks. `look` cannot keep the reference.
+        look(unsafe { CStr::from_char_ptr(path) })
     }
 }
 

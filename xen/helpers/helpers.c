@@ -6,6 +6,7 @@
 
 #include "bdev.c"
 #include "blk.c"
+#include "debugfs.c"
 #include "domain.c"
 #include "grant.c"
 #include "page.c"
