@@ -14,6 +14,12 @@ xenvm := selftests/bootstrap.sh
 modules: preflight
 	$(kernel-make) modules
 
+# The kernel leaves depmod out where a tree was only prepared and has no System.map.
+.PHONY: modules_install
+modules_install: preflight
+	$(kernel-make) modules_install
+	depmod $(if $(INSTALL_MOD_PATH),-b $(INSTALL_MOD_PATH)) $$(cat $(KDIR)/include/config/kernel.release)
+
 .PHONY: preflight
 preflight:
 	@scripts/preflight.sh $(KDIR)
@@ -27,8 +33,8 @@ rustdoc: modules
 	scripts/rustdoc.sh
 
 # Tests; what they need is fetched and kept outside of this tree.
-.PHONY: check check-all demo shell stress-cpu
-check demo shell stress-cpu:
+.PHONY: check check-all demo shell stress-cpu bench
+check demo shell stress-cpu bench:
 	$(xenvm) $@ $(ARGS)
 
 # With the C driver as control, and the slow tests.
@@ -37,10 +43,12 @@ check-all:
 
 .PHONY: host-check
 host-check:
+	selftests/bootstrap.sh --only-programs
 	selftests/host/run $(ARGS)
 
 .PHONY: kunit
 kunit:
+	selftests/bootstrap.sh --only-programs
 	selftests/kunit/run $(ARGS)
 
 .PHONY: style
@@ -66,6 +74,7 @@ help:
 	@echo '  demo             - show the drivers at work'
 	@echo '  shell            - a shell in dom0'
 	@echo '  stress-cpu       - look for faults of the emulated CPU'
+	@echo '  bench            - measure against the C drivers, and count instructions'
 	@echo '  style            - formatting and the rules of the project'
 
 # Anything else is the kernel's.

@@ -54,9 +54,15 @@ release=unknown
 	fail "kernel $release was configured without CONFIG_RUST, so no module in Rust can be" \
 		"loaded into it: use a kernel that has it (Debian 13: linux-image-amd64 from" \
 		"trixie-backports)."
-[ -n "$(option XEN_XENBUS_FRONTEND)" ] ||
-	fail "kernel $release was configured without Xen's buses (CONFIG_XEN_XENBUS_FRONTEND)," \
-		"so there is nothing that these drivers could bind to: use a kernel that has them."
+[ -n "$(option XEN_XENBUS_FRONTEND)$(option XEN_BACKEND)" ] ||
+	fail "kernel $release was configured without Xen's buses (CONFIG_XEN_XENBUS_FRONTEND," \
+		"CONFIG_XEN_BACKEND), so there is nothing that these drivers could bind to: use a" \
+		"kernel that has one."
+for driver in XEN_BLKDEV_FRONTEND XEN_BLKDEV_BACKEND; do
+	[ "$(option $driver)" != y ] ||
+		note "kernel $release has its own driver built in (CONFIG_$driver=y), which cannot be" \
+			"replaced by a module."
+done
 
 number=$(option RUSTC_VERSION)
 built=$(option RUSTC_VERSION_TEXT)

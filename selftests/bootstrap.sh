@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # Installs the few host programs that the test bed needs on a minimal Debian
-# system, then hands over to xenvm with the same arguments.
+# system, then hands over to xenvm with the same arguments, unless the only one is
+# --only-programs.
 set -eu
 
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
@@ -36,4 +37,5 @@ if [ -n "$missing" ]; then
 	rm -f "$log"
 fi
 
+[ "${1:-}" != --only-programs ] || exit 0
 exec python3 "$here/xenvm" "$@"

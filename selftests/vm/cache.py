@@ -94,6 +94,48 @@ def piece(kind, recipe, build):
     return folder
 
 
+def set_aside(*kinds):
+    """Renames the pieces of these kinds, so that they are made anew; returns where they are now."""
+    aside = []
+    for kind in kinds:
+        for path in sorted(root().glob(f"{kind}-*")):
+            old = path.with_name(f"old.{path.name}")
+            remove(old)
+            path.rename(old)
+            aside.append(old)
+    return aside
+
+
+def bring_back(aside):
+    """Takes back what `set_aside` has done, where no new piece has come in its place."""
+    for old in aside:
+        path = old.with_name(old.name.removeprefix("old."))
+        if path.exists():
+            remove(old)
+        else:
+            old.rename(path)
+
+
+@contextlib.contextmanager
+def taken(folder):
+    """Holds a lock in a folder, which says that it is in use."""
+    with open(folder / ".in-use", "w", encoding="ascii") as lock:
+        fcntl.flock(lock, fcntl.LOCK_SH)
+        yield
+
+
+def is_taken(folder):
+    """Returns whether somebody holds the lock in a folder."""
+    try:
+        with open(folder / ".in-use", encoding="ascii") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return False
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
+        return True
+
+
 def remove(path):
     """Removes a file or a folder, if it is there."""
     if path.is_symlink() or path.is_file():

@@ -5,11 +5,11 @@ import argparse
 import os
 import shutil
 import signal
+import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from . import buildroot, cache, check, host, images, kernel, modules, shell
+from . import bench, buildroot, cache, check, host, images, kernel, modules, process, shell
 from .machine import CPU, Machine, Options
 from .progress import Failure, say
 
@@ -17,18 +17,21 @@ from .progress import Failure, say
 def setup(arguments):
     """Makes everything that a run needs."""
     host.ensure_programs()
-    if arguments.update:
-        for kind in ("kernel", "dom0-root", "build-root"):
-            for path in cache.root().glob(f"{kind}-*"):
-                cache.remove(path)
-    with ThreadPoolExecutor() as pool:
-        dom0 = pool.submit(buildroot.dom0_root)
-        tree = pool.submit(kernel.tree)
-        dom0.result()
-        system = pool.submit(images.system)
-        tree.result()
-        images.boot()
-        system.result()
+    old = cache.set_aside("kernel", "dom0-root", "build-root", "system", "boot") if arguments.update else []
+    try:
+        with process.Pool() as pool:
+            dom0 = pool.submit(buildroot.dom0_root)
+            tree = pool.submit(kernel.tree)
+            dom0.result()
+            system = pool.submit(images.system)
+            tree.result()
+            images.boot()
+            system.result()
+    except BaseException:
+        cache.bring_back(old)
+        raise
+    for path in old:
+        cache.remove(path)
     release = kernel.release(kernel.tree())
     say(f"set up for kernel {release} in {cache.root()}")
     return 0
@@ -50,7 +53,7 @@ def build(arguments):
 def setup_quietly():
     """Makes what is missing, and says nothing when nothing is."""
     host.ensure_programs()
-    with ThreadPoolExecutor() as pool:
+    with process.Pool() as pool:
         for future in [pool.submit(kernel.tree), pool.submit(buildroot.dom0_root)]:
             future.result()
 
@@ -131,6 +134,8 @@ def stress_cpu(arguments):
 
 def clean(arguments):
     """Removes builds and runs, or the whole cache."""
+    if not cache.slots("machine", os.cpu_count() or 1, os.cpu_count() or 1):
+        raise Failure("an emulated machine is running, whose files these are; end it first")
     for name in ["build", "runs", "logs"]:
         cache.remove(cache.root() / name)
     if arguments.cache:
@@ -195,7 +200,8 @@ def parser():
     command.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGUMENTS")
     command = add(check.check, "run all tests")
     add_run_options(command, None)
-    command.add_argument("--only", nargs="+", metavar="NAME", help="only tests whose name has this")
+    command.add_argument("--only", nargs="+", metavar="NAME",
+                         help="only tests whose name has this; long ones and controls, too")
     command.add_argument("--all", action="store_true",
                          help="the long tier, too: the control with the C driver, and slow tests")
     command.add_argument("--machines", type=int, metavar="N",
@@ -204,6 +210,17 @@ def parser():
     command.add_argument("--list", action="store_true", help="only name the tests")
     command = add(demo, "the same work on the Rust and on the C driver, in one table")
     add_run_options(command, 600)
+    command = add(bench.bench, "measure pairs of drivers, and count what they execute")
+    add_run_options(command, 3600)
+    command.add_argument("--rounds", type=int, default=3, metavar="N",
+                         help="how often each pair takes its turn (default: %(default)s)")
+    command.add_argument("--pairs", nargs="+", metavar="FRONT/BACK",
+                         help=f"which pairs, the one to compare with first (default: "
+                         f"{' '.join(bench.PAIRS)})")
+    command.add_argument("--front-parameters", metavar="WORDS",
+                         help="module parameters of the Rust frontend")
+    command.add_argument("--back-parameters", metavar="WORDS",
+                         help="module parameters of the Rust backend")
     command = add(shell.shell, "a prompt in dom0, with a guest attached")
     add_run_options(command, None)
     command = add(stress_cpu, "look for faults of the emulated CPU model")
@@ -229,6 +246,9 @@ def main():
         return arguments.function(arguments)
     except Failure as failure:
         print(f"xenvm: {failure}", file=sys.stderr)
+        return 1
+    except (OSError, shutil.Error, subprocess.CalledProcessError) as error:
+        print(f"xenvm: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("xenvm: interrupted", file=sys.stderr)

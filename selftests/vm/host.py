@@ -13,6 +13,12 @@ DEFAULT_MIRROR = "http://deb.debian.org/debian"
 PROGRAMS = {"mmdebstrap": "mmdebstrap", "unshare": "util-linux", "apt-get": "apt"}
 
 
+def field(stanza, name):
+    """Returns a field of a stanza in deb822's form."""
+    match = re.search(rf"(?mi)^{name}:[ \t]*(.*)", stanza)
+    return match.group(1) if match else ""
+
+
 def mirror(sources=Path("/etc/apt")):
     """Returns the Debian mirror that the host itself is configured to use."""
     files = [sources / "sources.list", *sorted((sources / "sources.list.d").glob("*"))]
@@ -22,12 +28,15 @@ def mirror(sources=Path("/etc/apt")):
         text = "\n".join(line for line in file.read_text(errors="replace").splitlines()
                          if not line.lstrip().startswith("#"))
         if file.suffix == ".sources":
-            uris = re.findall(r"(?mi)^URIs:[ \t]*(\S+)", text)
+            entries = [(field(stanza, "URIs"), field(stanza, "Components"))
+                       for stanza in re.split(r"\n[ \t]*\n", text)]
         else:
-            uris = re.findall(r"(?m)^deb[ \t]+(?:\[[^]]*\][ \t]+)?(\S+)", text)
-        for uri in uris:
-            if re.fullmatch(r"https?://\S*/debian/?", uri):
-                return uri.rstrip("/")
+            entries = re.findall(r"(?m)^deb[ \t]+(?:\[[^]]*\][ \t]+)?(\S+)[ \t]+\S+[ \t]+(.*)", text)
+        for uris, components in entries:
+            # Others have a /debian, too, but no component of this name.
+            for uri in uris.split():
+                if "main" in components.split() and re.fullmatch(r"https?://\S*/debian/?", uri):
+                    return uri.rstrip("/")
     return DEFAULT_MIRROR
 
 

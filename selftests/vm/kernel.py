@@ -10,6 +10,7 @@ import functools
 import json
 import re
 import subprocess
+from pathlib import Path
 
 from . import buildroot, cache, process
 from .progress import Failure, step
@@ -61,6 +62,10 @@ def unpack(root, folder, pattern):
 def build_tree(root, folder):
     """Fetches the packages of the newest kernel and prepares its source tree."""
     binds = [(folder, "/srv/kernel")]
+    # A mirror may be reached by https, for which the build root has no certificates.
+    certificates = Path("/etc/ssl/certs")
+    if certificates.is_dir():
+        binds.append((certificates, str(certificates)))
 
     def inside(argv, failure, cwd="/srv/kernel"):
         process.run(process.isolated(argv, root=root, binds=binds, cwd=cwd), "kernel", failure)

@@ -58,7 +58,7 @@ def new_run_folder(name):
     runs = cache.root() / "runs"
     runs.mkdir(exist_ok=True)
     for old in sorted(runs.iterdir())[:-KEPT_RUNS]:
-        if not (old / "keep").exists():
+        if not (old / "keep").exists() and not cache.is_taken(old):
             shutil.rmtree(old, ignore_errors=True)
     stamp = time.strftime("%Y%m%d-%H%M%S")
     for suffix in ["", *(f".{n}" for n in range(1, 100))]:
@@ -90,6 +90,7 @@ class Machine:
         self.consoles = Consoles(self.log, options.allow_console)
         self.qemu = None
         self.slots = None
+        self.taken = None
 
     def prepare(self, job, command, environment=None):
         """Lays out what dom0 gets to see: the job, the libraries and the built modules."""
@@ -97,12 +98,7 @@ class Machine:
         for name in ("dom0", "guest", "lib"):
             shutil.copytree(cache.SELFTESTS / name, shared / name)
         built = modules.built(self.release)
-        (shared / "modules").mkdir()
-        if built:
-            shutil.copytree(built, shared / "modules" / self.release)
-        programs = modules.programs()
-        if programs:
-            shutil.copytree(programs, shared / "bin")
+        modules.copy_built(self.release, shared)
         if job is None:
             (shared / "job").mkdir()
         elif job.is_dir():
@@ -197,15 +193,18 @@ class Machine:
         self.slots = None
 
     def __enter__(self):
+        self.taken = cache.taken(self.folder)
+        self.taken.__enter__()
         try:
             self.start()
         except BaseException:
-            self.stop()
+            self.__exit__()
             raise
         return self
 
     def __exit__(self, *_):
         self.stop()
+        self.taken.__exit__(None, None, None)
 
     def stages(self):
         """Returns what dom0 has reached, one after the other."""

@@ -11,9 +11,14 @@ MODULE = "/srv/build/source"
 PROGRAMS = ("agent", "replay", "rogue")
 
 
+def place_of_builds():
+    """Returns the folder for what is built of this checkout."""
+    return cache.root() / "build" / cache.digest(str(cache.PROJECT))
+
+
 def folder(release):
     """Returns the build folder for a kernel release."""
-    path = cache.root() / "build" / release
+    path = place_of_builds() / release
     (path / "source").mkdir(parents=True, exist_ok=True)
     return path
 
@@ -47,7 +52,9 @@ def build(tree=None):
              f"KERNELRELEASE={release}", "modules"],
             [(tree, "/srv/kernel"), (place, "/srv/build")]), "build",
             "the modules do not build")
-        found = [path for path in (place / "source").rglob("*.ko")]
+        listed = (place / "source/modules.order").read_text().split()
+        found = [(place / "source" / path.removeprefix(f"{MODULE}/")).with_suffix(".ko")
+                 for path in listed]
         if not found:
             raise Failure("the build made no module")
         partial, result = place / "modules.partial", place / "modules"
@@ -66,7 +73,7 @@ def build(tree=None):
 
 def build_programs():
     """Builds the test programs: the agent, the peers that misbehave, and tools of tests."""
-    place = cache.root() / "build/programs"
+    place = place_of_builds() / "programs"
     (place / "target").mkdir(parents=True, exist_ok=True)
     process.fresh_log("programs")
     with cache.locked("build-programs"), step("test programs"):
@@ -76,24 +83,36 @@ def build_programs():
                 [(cache.SELFTESTS, "/srv/programs"), (place, "/srv/build")],
                 cwd=f"/srv/programs/{name}"),
                 "programs", "the test programs do not build")
-        result = place / "bin"
-        cache.remove(result)
-        result.mkdir()
+        partial, result = place / "bin.partial", place / "bin"
+        cache.remove(partial)
+        partial.mkdir()
         for path in (place / "target/release").iterdir():
             if path.is_file() and path.stat().st_mode & 0o111 and not path.suffix:
-                shutil.copy2(path, result / path.name)
+                shutil.copy2(path, partial / path.name)
+        cache.remove(result)
+        partial.rename(result)
     return result
+
+
+def copy_built(release, target):
+    """Copies the modules built for a kernel release, and the test programs, for a run."""
+    (target / "modules").mkdir()
+    with cache.locked(f"build-{release}"), cache.locked("build-programs"):
+        if built(release):
+            shutil.copytree(built(release), target / "modules" / release)
+        if programs():
+            shutil.copytree(programs(), target / "bin")
 
 
 def programs():
     """Returns the folder with the built test programs, if there is one."""
-    path = cache.root() / "build/programs/bin"
+    path = place_of_builds() / "programs/bin"
     return path if path.is_dir() else None
 
 
 def built(release):
     """Returns the folder with the modules built for a kernel release, if there is one."""
-    path = cache.root() / "build" / release / "modules"
+    path = place_of_builds() / release / "modules"
     return path if path.is_dir() else None
 
 

@@ -7,16 +7,29 @@ import shlex
 import signal
 import subprocess
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 from .cache import logs
 from .progress import Failure
 
 PR_SET_PDEATHSIG = 1
+# What apt looks at besides its own configuration.
+PROXIES = ("http_proxy", "https_proxy", "no_proxy")
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _libc = ctypes.CDLL(None)
 
-# Set when the program is to end: threads that wait for a machine look at it.
+# Set when the program is to end: threads that wait for a machine or a program look at it.
 ENDING = threading.Event()
+
+
+class Pool(ThreadPoolExecutor):
+    """Threads whose programs end when this one is interrupted."""
+
+    def __exit__(self, kind, error, trace):
+        if kind and not issubclass(kind, Failure):
+            ENDING.set()
+            self.shutdown(cancel_futures=True)
+        return super().__exit__(kind, error, trace)
 
 
 def die_with_parent():
@@ -41,6 +54,7 @@ def isolated(argv, root=None, binds=(), cwd=None, env=None):
             place = shlex.quote(f"{root}{target}")
             lines += [f"mkdir -p {place}", f"mount --bind {shlex.quote(str(source))} {place}"]
         prefix = ["env", "-i", f"PATH={PATH}", "HOME=/root", "LC_ALL=C.UTF-8"]
+        prefix += [f"{name}={os.environ[name]}" for name in PROXIES if name in os.environ]
         prefix += [f"{key}={value}" for key, value in (env or {}).items()]
         prefix += ["chroot", str(root)]
         if cwd:
@@ -57,16 +71,31 @@ def run(argv, log, failure, capture=False, **kwargs):
     """
     path = logs() / f"{log}.log"
     with open(path, "ab") as output:
-        done = subprocess.run(
-            list(map(str, argv)), stdin=subprocess.DEVNULL, check=False,
-            stdout=subprocess.PIPE if capture else output, stderr=output,
-            preexec_fn=die_with_parent, **kwargs)
-    if done.returncode != 0:
+        with subprocess.Popen(
+                list(map(str, argv)), stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE if capture else output, stderr=output,
+                preexec_fn=die_with_parent, **kwargs) as program:
+            try:
+                captured = attend(program)
+            except BaseException:
+                program.kill()
+                raise
+    if program.returncode != 0:
         lines = path.read_text(errors="replace").splitlines()
         errors = [line for line in lines if "error" in line.lower() or line.startswith("E:")]
         shown = "\n".join(f"    {line}" for line in (errors or lines)[-20:])
-        raise Failure(f"{failure} (exit status {done.returncode}, all output in {path}):\n{shown}")
-    return done.stdout.decode(errors="replace") if capture else None
+        raise Failure(f"{failure} (exit status {program.returncode}, all output in {path}):\n{shown}")
+    return captured.decode(errors="replace") if capture else None
+
+
+def attend(program):
+    """Waits for a program's end, and returns its output if that is a pipe."""
+    while True:
+        try:
+            return program.communicate(timeout=0.5)[0]
+        except subprocess.TimeoutExpired:
+            if ENDING.is_set():
+                raise KeyboardInterrupt from None
 
 
 def fresh_log(log):

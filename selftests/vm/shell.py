@@ -11,7 +11,7 @@ import tty
 
 from . import cli
 from .machine import Machine, Options
-from .progress import say
+from .progress import Failure, say
 
 ESCAPE = b"\x1d"
 
@@ -62,7 +62,12 @@ def shell(arguments):
                 termios.tcsetattr(sys.stdin, termios.TCSADRAIN, saved)
             link.close()
         machine.consoles.poll()
+        failed = machine.stage().startswith("failed: ")
+        died = machine.qemu.poll() not in (None, 0)
     print()
+    if failed or died:
+        raise Failure(f"dom0 could not be set up: {machine.stage().removeprefix('failed: ')}" if failed
+                      else f"the machine died: {machine.qemu_says()}; see {machine.folder}")
     for name, line in machine.consoles.troubles:
         say(f"the console of {name} said: {line}")
     return 0

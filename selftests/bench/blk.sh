@@ -1,0 +1,140 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# Measures pairs of block drivers against each other, in turn, in one boot and one guest. Prints what
+# the pairs did as lines
+#	result PAIR WORKLOAD SIZE KEY=VALUE...
+# of which vm/bench.py makes a table. Arguments: rounds, and pairs (frontend/backend).
+# $BENCH_FRONT and $BENCH_BACK are more module parameters of the Rust drivers.
+
+# shellcheck source=selftests/lib/xen.sh
+. "$XENVM_LIB/xen.sh"
+
+rounds=$1
+shift
+node=/dev/xvdb
+# What a run does beside its requests, starting fio above all, is the same for a few requests and for
+# many: the difference of two runs is what the requests cost.
+#	name|options of fio|few|many requests
+workloads=(
+	"randread-4k-qd1|--rw=randread --bs=4k --iodepth=1|300|1800"
+	"randwrite-4k-qd1|--rw=randwrite --bs=4k --iodepth=1|300|1800"
+	"randread-4k-qd32|--rw=randread --bs=4k --iodepth=32|500|4500"
+	"read-64k-qd4|--rw=read --bs=64k --iodepth=4|150|900"
+	"read-1m-qd4|--rw=read --bs=1m --iodepth=4|20|120"
+	"write-1m-qd4|--rw=write --bs=1m --iodepth=4|20|120"
+)
+
+fail() {
+	echo "bench: $*"
+	exit 1
+}
+
+# counts: what the machine has executed so far, as key=value.
+counts() {
+	bench-mark && tail -n 1 /run/xenvm/log/counts
+}
+
+# Events taken for the disk's rings.
+events_guest() {
+	guest_run bench "awk '/blkif/ { for (i = 2; i <= NF && \$i ~ /^[0-9]+\$/; i++) n += \$i }
+		END { print n + 0 }' /proc/interrupts"
+}
+
+events_dom0() {
+	awk '/blkif-backend/ { for (i = 2; i <= NF && $i ~ /^[0-9]+$/; i++) n += $i }
+		END { print n + 0 }' /proc/interrupts
+}
+
+# measure NAME OPTIONS REQUESTS: one run of fio; prints key=value.
+measure() {
+	local name=$1 options=$2 requests=$3 size output before after events field
+	size=${options##*--bs=}
+	size=${size%% *}
+	events="$(events_guest) $(events_dom0)"
+	before=$(counts)
+	# shellcheck disable=SC2086 # words
+	output=$(guest_run bench 300 "fio --name=bench --filename=$node --direct=1 --ioengine=libaio \
+		--randrepeat=1 --norandommap --io_size=$((requests * 1024 * $(kibibytes "$size"))) --size=100% \
+		$options --output-format=terse --terse-version=3 2>&1") || {
+		echo "fio failed with $name: $output"
+		return 1
+	}
+	after=$(counts)
+	# Of fio's terse format: 5 error, 8 read IOPS, 9 time of reading in ms, 49 and 50 the same for writing.
+	IFS=';' read -r -a field <<<"$(grep '^3;' <<<"$output" | tail -n 1)"
+	if [ "${field[4]:-1}" != 0 ]; then
+		echo "fio met an error with $name: $output"
+		return 1
+	fi
+	# shellcheck disable=SC2086 # words
+	set -- $events
+	echo "milliseconds=$((field[8] + field[49])) events_guest=$(($(events_guest) - $1))" \
+		"events_dom0=$(($(events_dom0) - $2)) $(difference "$before" "$after")"
+}
+
+kibibytes() {
+	case $1 in
+	*m) echo $((${1%m} * 1024)) ;;
+	*) echo "${1%k}" ;;
+	esac
+}
+
+# difference BEFORE AFTER: of two lines with the same keys.
+difference() {
+	local word key
+	local -A old
+	for word in $1; do
+		old[${word%%=*}]=${word#*=}
+	done
+	for word in $2; do
+		key=${word%%=*}
+		printf '%s=%s ' "$key" $((${word#*=} - old[$key]))
+	done
+}
+
+# backend_swap rust|c: another build of the backend, with the guest left alone.
+backend_swap() {
+	local updates
+	updates=/usr/lib/modules/$(uname -r)/updates
+	backend_unload blkback || fail "the backend cannot be unloaded"
+	if [ "$1" = rust ]; then
+		mkdir -p "$updates" && cp "/run/job/modules/$(uname -r)/xen-blkback.ko" "$updates/" || fail "no backend"
+	else
+		rm -f "$updates/xen-blkback.ko"
+	fi
+	# shellcheck disable=SC2046 # words
+	depmod -a && modprobe xen-blkback $([ "$1" = c ] || echo "${BENCH_BACK:-}") ||
+		fail "the backend cannot be loaded"
+	[ "$(backend_loaded blkback)" = "$1" ] || fail "the wrong backend is loaded"
+}
+
+# frontend_swap rust|c
+frontend_swap() {
+	guest_run bench "# ram-root
+guest-driver blkfront $1 && rmmod xen-blkfront && modprobe xen-blkfront $([ "$1" = c ] || echo "${BENCH_FRONT:-}")" ||
+		fail "the guest's driver cannot be loaded"
+	[ "$(driver_loaded bench blkfront)" = "$1" ] || fail "the guest has loaded the wrong driver"
+}
+
+disk=$(make_disk 256 512 memory_backed=0) || fail "no disk"
+guest_create bench || fail "no guest"
+for ((round = 1; round <= rounds; round++)); do
+	for pair; do
+		backend_swap "${pair#*/}"
+		frontend_swap "${pair%/*}"
+		disk_attach bench "phy:$disk,xvdb,w" || fail "the disk does not attach with $pair"
+		# The first requests make the pools of persistent grants.
+		measure warm "--rw=read --bs=1m --iodepth=4" 64 >/dev/null || exit 1
+		for workload in "${workloads[@]}"; do
+			IFS='|' read -r name options few many <<<"$workload"
+			for requests in "$few" "$many"; do
+				line=$(measure "$name" "$options" "$requests") || fail "$line"
+				echo "result $pair $name $requests $line"
+			done
+		done
+		disk_detach bench xvdb || fail "the disk does not detach with $pair"
+	done
+	echo "# round $round of $rounds done after $SECONDS s"
+done
+guest_destroy bench
