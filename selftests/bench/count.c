@@ -4,7 +4,7 @@
  * instructions by whose they are, and hypercalls of PV domains. Times of an emulated machine
  * tell little; these numbers repeat.
  *
- * Option file=PATH. Each time a CPU executes the marker, a NOP with a displacement that no compiler
+ * Option output=PATH. Each time a CPU executes the marker, a NOP with a displacement that no compiler
  * chooses, a line with the sums so far is added to the file. `bench-mark` executes it.
  *
  * Debian packages no qemu-plugin.h. The declarations follow QEMU's include/qemu/qemu-plugin.h,
@@ -130,10 +130,10 @@ int qemu_plugin_install(qemu_plugin_id_t id, const void *info, int argc, char **
 
 	(void)info;
 	for (int index = 0; index < argc; index++)
-		if (!strncmp(argv[index], "file=", 5))
-			path = argv[index] + 5;
+		if (!strncmp(argv[index], "output=", 7))
+			path = argv[index] + 7;
 	if (!path) {
-		fprintf(stderr, "count: the option file=PATH is missing\n");
+		fprintf(stderr, "count: the option output=PATH is missing\n");
 		return -1;
 	}
 	output = fopen(path, "w");

@@ -91,7 +91,7 @@ def bench(arguments):
             raise Failure(f"{pair} is not a pair like rust/c")
     cli.prepare(arguments)
     options = Options(arguments)
-    options.plugin = f"{build_plugin()},file=counts"
+    options.plugin = f"{build_plugin()},output=counts"
     status, folder = cli.run_job(
         cache.SELFTESTS / "bench/blk.sh", [str(arguments.rounds), *pairs], options, name="bench",
         environment={"BENCH_FRONT": arguments.front_parameters or "",

@@ -36,7 +36,8 @@ void rust_helper_xen_set_freezable(void)
 void rust_helper_xen_sleep_unless(const int *word, bool stopping, long timeout);
 void rust_helper_xen_sleep_unless(const int *word, bool stopping, long timeout)
 {
-	set_current_state(TASK_INTERRUPTIBLE | TASK_FREEZABLE);
+	/* A thread that is told to stop has a signal pending, so that it could not sleep interruptibly. */
+	set_current_state(TASK_IDLE | TASK_FREEZABLE);
 	if (!READ_ONCE(*word) && (stopping || !kthread_should_stop()))
 		schedule_timeout(timeout);
 	__set_current_state(TASK_RUNNING);
