@@ -4,14 +4,15 @@
 # Measures pairs of block drivers against each other, in turn, in one boot and one guest. Prints what
 # the pairs did as lines
 #	result PAIR WORKLOAD SIZE KEY=VALUE...
-# of which vm/bench.py makes a table. Arguments: rounds, and pairs (frontend/backend).
-# $BENCH_FRONT and $BENCH_BACK are more module parameters of the Rust drivers.
+# of which vm/bench.py makes a table. Arguments: rounds, which workloads (a regular expression), and pairs
+# (frontend/backend), in which a driver may be followed by parameters: rust:max_indirect_segments=64/c
 
 # shellcheck source=selftests/lib/xen.sh
 . "$XENVM_LIB/xen.sh"
 
 rounds=$1
-shift
+wanted=$2
+shift 2
 node=/dev/xvdb
 # What a run does beside its requests, starting fio above all, is the same for a few requests and for
 # many: the difference of two runs is what the requests cost.
@@ -93,28 +94,33 @@ difference() {
 	done
 }
 
-# backend_swap rust|c: another build of the backend, with the guest left alone.
+# parameters BUILD[:NAME=VALUE,...]: those of a module, as modprobe takes them.
+parameters() {
+	[[ $1 != *:* ]] || tr , ' ' <<<"${1#*:}"
+}
+
+# backend_swap BUILD[:PARAMETERS]: another build of the backend, with the guest left alone.
 backend_swap() {
-	local updates
+	local updates build=${1%%:*}
 	updates=/usr/lib/modules/$(uname -r)/updates
 	backend_unload blkback || fail "the backend cannot be unloaded"
-	if [ "$1" = rust ]; then
+	if [ "$build" = rust ]; then
 		mkdir -p "$updates" && cp "/run/job/modules/$(uname -r)/xen-blkback.ko" "$updates/" || fail "no backend"
 	else
 		rm -f "$updates/xen-blkback.ko"
 	fi
 	# shellcheck disable=SC2046 # words
-	depmod -a && modprobe xen-blkback $([ "$1" = c ] || echo "${BENCH_BACK:-}") ||
-		fail "the backend cannot be loaded"
-	[ "$(backend_loaded blkback)" = "$1" ] || fail "the wrong backend is loaded"
+	depmod -a && modprobe xen-blkback $(parameters "$1") || fail "the backend cannot be loaded"
+	[ "$(backend_loaded blkback)" = "$build" ] || fail "the wrong backend is loaded"
 }
 
-# frontend_swap rust|c
+# frontend_swap BUILD[:PARAMETERS]
 frontend_swap() {
+	local build=${1%%:*}
 	guest_run bench "# ram-root
-guest-driver blkfront $1 && rmmod xen-blkfront && modprobe xen-blkfront $([ "$1" = c ] || echo "${BENCH_FRONT:-}")" ||
+guest-driver blkfront $build && rmmod xen-blkfront && modprobe xen-blkfront $(parameters "$1")" ||
 		fail "the guest's driver cannot be loaded"
-	[ "$(driver_loaded bench blkfront)" = "$1" ] || fail "the guest has loaded the wrong driver"
+	[ "$(driver_loaded bench blkfront)" = "$build" ] || fail "the guest has loaded the wrong driver"
 }
 
 disk=$(make_disk 256 512 memory_backed=0) || fail "no disk"
@@ -128,6 +134,7 @@ for ((round = 1; round <= rounds; round++)); do
 		measure warm "--rw=read --bs=1m --iodepth=4" 64 >/dev/null || exit 1
 		for workload in "${workloads[@]}"; do
 			IFS='|' read -r name options few many <<<"$workload"
+			[[ $name =~ $wanted ]] || continue
 			for requests in "$few" "$many"; do
 				line=$(measure "$name" "$options" "$requests") || fail "$line"
 				echo "result $pair $name $requests $line"

@@ -64,7 +64,8 @@ def parse(lines):
 
 def print_table(table, pairs):
     """Prints a line per workload and pair; `speed` and `instr.` compare with the first pair."""
-    print(f"{'workload':18}{'pair':11}{'IOPS':>8}{'speed':>7}{'instr.':>8}{'ratio':>7}"
+    width = max(len(pair) for pair in pairs) + 1
+    print(f"{'workload':18}{'pair':{width}}{'IOPS':>8}{'speed':>7}{'instr.':>8}{'ratio':>7}"
           f"{'Xen':>8}{'kernel':>8}{'modules':>8}{'hyperc.':>8}{'events domU':>12}{'dom0':>6}")
     for workload, by_pair in table.items():
         base = by_pair[pairs[0]]
@@ -74,7 +75,7 @@ def print_table(table, pairs):
 
         for pair in pairs:
             runs = by_pair[pair]
-            print(f"{workload:18}{pair:11}{runs.rate():8.0f}{runs.rate() / base.rate():6.2f}x"
+            print(f"{workload:18}{pair:{width}}{runs.rate():8.0f}{runs.rate() / base.rate():6.2f}x"
                   f"{instructions(runs):8.0f}{instructions(runs) / instructions(base):6.2f}x"
                   f"{runs.per_request('xen'):8.0f}{runs.per_request('kernel'):8.0f}"
                   f"{runs.per_request('modules'):8.0f}{runs.per_request('hypercalls'):8.1f}"
@@ -87,15 +88,16 @@ def bench(arguments):
     pairs = arguments.pairs or PAIRS
     for pair in pairs:
         front, _, back = pair.partition("/")
-        if not {front, back} <= {"rust", "c"}:
-            raise Failure(f"{pair} is not a pair like rust/c")
+        if not {front.partition(":")[0], back.partition(":")[0]} <= {"rust", "c"}:
+            raise Failure(f"{pair} is not a pair like rust/c or rust:NAME=VALUE/c")
     cli.prepare(arguments)
     options = Options(arguments)
+    # With a plugin and a single thread, QEMU does not get dom0's second CPU going.
+    options.tcg_thread = "multi"
     options.plugin = f"{build_plugin()},output=counts"
     status, folder = cli.run_job(
-        cache.SELFTESTS / "bench/blk.sh", [str(arguments.rounds), *pairs], options, name="bench",
-        environment={"BENCH_FRONT": arguments.front_parameters or "",
-                     "BENCH_BACK": arguments.back_parameters or ""})
+        cache.SELFTESTS / "bench/blk.sh", [str(arguments.rounds), arguments.workloads, *pairs],
+        options, name="bench")
     if status != 0:
         say(f"measuring failed; its logs are in {folder}")
         return status

@@ -215,12 +215,10 @@ def parser():
     command.add_argument("--rounds", type=int, default=3, metavar="N",
                          help="how often each pair takes its turn (default: %(default)s)")
     command.add_argument("--pairs", nargs="+", metavar="FRONT/BACK",
-                         help=f"which pairs, the one to compare with first (default: "
+                         help="which pairs, the one to compare with first, each driver perhaps with "
+                         "parameters as in rust:max_indirect_segments=64/c (default: "
                          f"{' '.join(bench.PAIRS)})")
-    command.add_argument("--front-parameters", metavar="WORDS",
-                         help="module parameters of the Rust frontend")
-    command.add_argument("--back-parameters", metavar="WORDS",
-                         help="module parameters of the Rust backend")
+    command.add_argument("--workloads", metavar="REGEX", default=".", help="which workloads")
     command = add(shell.shell, "a prompt in dom0, with a guest attached")
     add_run_options(command, None)
     command = add(stress_cpu, "look for faults of the emulated CPU model")
