@@ -349,7 +349,13 @@ impl Mover {
         transfers: impl IntoIterator<Item = &'a Transfer<Job>>,
         direction: Direction,
     ) -> Result<(), Trouble> {
-        let parts = transfers.into_iter().flat_map(|transfer| &transfer.parts);
+        // All parts of a transfer are of the same kind.
+        let is_own = |transfer: &&Transfer<Job>| {
+            let first = transfer.parts.first();
+            matches!(first.map(|part| &part.buffer), Some(Buffer::Own(_)))
+        };
+        let transfers = transfers.into_iter().filter(is_own);
+        let parts = transfers.flat_map(|transfer| &transfer.parts);
         let copies = parts.filter_map(|part| match &part.buffer {
             Buffer::Own(page) => Some(Copy {
                 gref: part.gref,

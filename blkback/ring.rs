@@ -357,7 +357,8 @@ impl<W: Wire + 'static> Ring<W> {
     /// Says whether it is over.
     fn settle(&mut self, mut transfer: KBox<bio::Transfer<Job>>, delivered: bool) -> bool {
         let lingers = transfer.parts.iter().any(|part| {
-            matches!(&part.buffer, bio::Buffer::Mapped(mapping) if !part.keep && mapping.is_shared())
+            !part.keep
+                && matches!(&part.buffer, bio::Buffer::Mapped(mapping) if mapping.is_shared())
         });
         if lingers {
             // There is room for as many as the ring has requests.
