@@ -95,11 +95,11 @@ xen::module_param! {
 
 xen::module_param! {
     /// Segments that a request may have.
-    static MAX_INDIRECT_SEGMENTS: u32 = 32;
+    static MAX_INDIRECT_SEGMENTS: u32 = 128;
     module: "xen_blkfront",
     name: "max_indirect_segments",
     mode: 0o444,
-    description: "Maximum amount of segments in indirect requests (default is 32)",
+    description: "Maximum amount of segments in indirect requests (default is 128)",
 }
 
 xen::module_param! {

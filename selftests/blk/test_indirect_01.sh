@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# B05: requests are as large as both ends allow: 44 KiB without indirect requests, 128 KiB by
-# default, 1 MiB at most with the C backend. Their data is where it belongs.
+# B05: requests are as large as both ends allow: 44 KiB without indirect requests, 1 MiB at most with the
+# C backend. Their data is where it belongs.
 # control: rust/c c/c
 # timeout: 400
 

@@ -46,7 +46,7 @@ ktap_test "not if the backend does not want it" says "persistent grants: disable
 disk_detach g xvdb
 echo Y >$parameters/feature_persistent
 
-load_driver max_queues=1 max_persistent_grants=64
+load_driver max_queues=1 max_persistent_grants=64 max_indirect_segments=32
 ktap_test "64 pages for 32 requests of up to 32: the disk works" fio_guest g /dev/xvdb 60 \
 	--rw=randrw --bsrange=4k-256k --iodepth=64 --size=16m --verify=crc32c --verify_fatal=1
 ktap_equal "there are no more" 64 "$(number g xvdb granted_pages)"
@@ -54,7 +54,7 @@ disk_detach g xvdb
 
 unused=$(<$parameters/persistent_grant_unused_seconds)
 echo 1 >$parameters/persistent_grant_unused_seconds
-load_driver max_queues=1
+load_driver max_queues=1 max_indirect_segments=32
 fio_guest g /dev/xvdb 60 --rw=randrw --bs=128k --iodepth=32 --size=32m
 peak=$(number g xvdb granted_pages)
 
