@@ -11,6 +11,7 @@ here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 missing=
 command -v python3 >/dev/null 2>&1 || missing="$missing python3"
 command -v mmdebstrap >/dev/null 2>&1 || missing="$missing mmdebstrap"
+command -v mount >/dev/null 2>&1 || missing="$missing mount"
 command -v unshare >/dev/null 2>&1 || missing="$missing util-linux"
 [ -e /usr/share/keyrings/debian-archive-keyring.gpg ] ||
 	missing="$missing debian-archive-keyring"

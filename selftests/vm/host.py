@@ -10,7 +10,7 @@ from . import process
 from .progress import Failure, say
 
 DEFAULT_MIRROR = "http://deb.debian.org/debian"
-PROGRAMS = {"mmdebstrap": "mmdebstrap", "unshare": "util-linux", "apt-get": "apt"}
+PROGRAMS = {"mmdebstrap": "mmdebstrap", "unshare": "util-linux", "mount": "mount", "apt-get": "apt"}
 
 
 def field(stanza, name):
