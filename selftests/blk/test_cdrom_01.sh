@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # Programs can find out by ioctl() whether a disk is a CD-ROM. The disks have no sectors, so that
 # nobody reads them: their backends are keys in xenstore and nothing else.
-# control: rust/c c/c
+# pairs: rust/c
+# control: c/c
 # timeout: 300
 
 # shellcheck source=selftests/blk/common.sh

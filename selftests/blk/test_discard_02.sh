@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # B12: a backend that turns out not to discard: the disk has no discards any more, and works. Secure
 # discards are only asked for if they are offered.
-# control: rust/c
+# pairs: rust/c
 # timeout: 400
 
 # shellcheck source=selftests/blk/common.sh

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # B05: requests are as large as both ends allow: 44 KiB without indirect requests, 1 MiB at most with the
 # C backend. Their data is where it belongs.
-# control: rust/c c/c
+# pairs: rust/c
+# control: c/c
 # timeout: 400
 
 # shellcheck source=selftests/blk/common.sh

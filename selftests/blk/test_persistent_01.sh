@@ -3,7 +3,7 @@
 # Grants are persistent if both ends want that. Then no more pages stay granted than
 # max_persistent_grants allows, a ring that has none left goes on all the same, and what has not been
 # needed for a while is given back once the backend has let go of it.
-# control: rust/c
+# pairs: rust/c
 # timeout: 500
 
 # shellcheck source=selftests/blk/common.sh

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # Queues that are polled: io_uring and preadv2() look for their requests themselves, and the backend
 # sends no events for them. All other requests go by the other queues. One queue is never polled.
-# control: rust/c
+# pairs: rust/c
 # timeout: 400
 
 # shellcheck source=selftests/blk/common.sh

@@ -8,7 +8,7 @@
 
 # shellcheck source=selftests/blk/common.sh
 . ./common.sh
-pairs=("1 0" "1 4" "2 1" "4 0" "4 3")
+pairs=("1 4" "2 1" "4 3")
 ktap_set_plan $((${#pairs[@]} * 4))
 guest_create q vcpus=4 timeout=240 || ktap_exit_fail_msg "no guest"
 disk=$(make_disk 32)

@@ -3,7 +3,7 @@
 # B17, B31: a backend that takes requests and does not answer: the log says so once, after the time
 # that the disk's io_timeout gives, and requests wait. With request_timeout they end with an error,
 # and the device can be detached.
-# control: rust/c
+# pairs: rust/c
 # timeout: 400
 # allow-console: I/O error
 
