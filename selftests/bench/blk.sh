@@ -105,12 +105,14 @@ backend_swap() {
 	updates=/usr/lib/modules/$(uname -r)/updates
 	backend_unload blkback || fail "the backend cannot be unloaded"
 	if [ "$build" = rust ]; then
-		mkdir -p "$updates" && cp "/run/job/modules/$(uname -r)/xen-blkback.ko" "$updates/" || fail "no backend"
+		mkdir -p "$updates"
+		cp "/run/job/modules/$(uname -r)/xen-blkback.ko" "$updates/" || fail "no backend"
 	else
 		rm -f "$updates/xen-blkback.ko"
 	fi
+	depmod -a
 	# shellcheck disable=SC2046 # words
-	depmod -a && modprobe xen-blkback $(parameters "$1") || fail "the backend cannot be loaded"
+	modprobe xen-blkback $(parameters "$1") || fail "the backend cannot be loaded"
 	[ "$(backend_loaded blkback)" = "$build" ] || fail "the wrong backend is loaded"
 }
 

@@ -31,7 +31,9 @@ try "read-only device"
 
 # A file system keeps some of the device's pages in dom0's memory as long as it is mounted.
 disk=$(make_disk 16)
-mkfs.ext4 -q "$disk" && mount -o ro "$disk" /mnt || ktap_exit_fail_msg "dom0 cannot mount the disk"
+if ! mkfs.ext4 -q "$disk" || ! mount -o ro "$disk" /mnt; then
+	ktap_exit_fail_msg "dom0 cannot mount the disk"
+fi
 ktap_test "a disk that dom0 has mounted read-only is attached" disk_attach g "phy:$disk,xvdb,r"
 ktap_test "the guest can mount it, too" guest_run g "mount -o ro /dev/xvdb /mnt && umount /mnt"
 disk_detach g xvdb

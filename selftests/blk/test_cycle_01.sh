@@ -59,12 +59,12 @@ done=0
 for ((round = 1; round <= rounds; round++)); do
 	cycle && done=$((done + 1))
 	# By then everything that is allocated once has been.
-	if [ $round = 5 ]; then
+	if [ "$round" = 5 ]; then
 		before=("$(grants)" "$(mapped)" "$(nodes)" "$(interrupts)" "$(memory)")
 	fi
 done
 after=("$(grants)" "$(mapped)" "$(nodes)" "$(interrupts)" "$(memory)")
-ktap_equal "every time in time, with its data" $rounds $done
+ktap_equal "every time in time, with its data" "$rounds" "$done"
 ktap_equal "grant frames" "${before[0]}" "${after[0]}"
 ktap_equal "mapped pages" "${before[1]}" "${after[1]}"
 ktap_equal "nodes in xenstore" "${before[2]}" "${after[2]}"
