@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # Discards reach the device, do not hold up other requests, and are not offered if the toolstack or
 # the device does not want them. The frontend is C's, which discards.
-# control: c/rust c/c
+# pairs: c/rust
+# control: c/c
 # timeout: 300
 # allow-console: I/O error
 

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # A disk has the name, numbers, size and flags that the toolstack gave it, data passes both ways,
 # and detached it leaves nothing behind.
-# pairs: rust/rust rust/c
-# control: c/rust c/c
+# pairs: rust/rust rust/c c/rust
+# control: c/c
 # timeout: 400
 
 # shellcheck source=selftests/blk/common.sh

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # Requests of all sizes between one sector and 1 MiB, at odd sectors and in any order, hit exactly
 # what they should; so do those from memory that does not begin with a page.
-# pairs: rust/rust rust/c
-# control: c/rust c/c
+# pairs: rust/rust rust/c c/rust
+# control: c/c
 # timeout: 400
 
 # shellcheck source=selftests/blk/common.sh

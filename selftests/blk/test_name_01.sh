@@ -3,7 +3,8 @@
 # Virtual device numbers of all kinds become the right names and minor numbers: xvd, those of the
 # extended form, partitions, and emulated SCSI and IDE disks, which are xvd disks, too. The disks
 # have no sectors, so that nobody reads them: their backends are keys in xenstore and nothing else.
-# control: rust/c c/c
+# pairs: rust/c
+# control: c/c
 # timeout: 400
 
 # shellcheck source=selftests/blk/common.sh
