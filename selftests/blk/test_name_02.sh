@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # Eight disks at once: none is mistaken for another, and they work side by side. A ninth whose
 # minor numbers another one has is refused, and harms none.
-# control: rust/c c/c
+# pairs: rust/c
+# control: c/c
 # timeout: 400
 
 # shellcheck source=selftests/blk/common.sh
