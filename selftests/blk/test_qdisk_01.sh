@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # The driver works with QEMU as backend, too, with an image file in dom0.
-# control: rust/c c/c
+# pairs: rust/c
+# control: c/c
 # timeout: 400
 
 # shellcheck source=selftests/blk/common.sh
