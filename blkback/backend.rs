@@ -463,6 +463,8 @@ impl Backend {
                 self.removable.store(false, Release);
                 self.show_rings();
             }
+            // Nobody is there to be told.
+            Err(_) if self.leaving.load(Acquire) || self.dev.has_vanished() => {}
             Err(failure) => self.dev.fatal(failure.errno(), fmt!("{failure}")),
         }
     }

@@ -185,13 +185,12 @@ impl WorkItem<EXPIRE> for Frontend {
         let _scope = NoIoScope::new();
         let mut life = this.life.lock();
         let waits = matches!(&*life, Life::Live(live) if live.is_waiting());
-        if waits && !this.leaving.load(Acquire) {
+        let timeout = REQUEST_TIMEOUT.get();
+        // The user may have taken it back meanwhile.
+        if waits && timeout != 0 && !this.leaving.load(Acquire) {
             this.dev.fatal(
                 ETIMEDOUT,
-                fmt!(
-                    "no backend has connected within {} s of the restore",
-                    REQUEST_TIMEOUT.get()
-                ),
+                fmt!("no backend has connected within {timeout} s of the restore"),
             );
             this.hang_up(&mut life);
         }

@@ -101,19 +101,8 @@ parameters() {
 
 # backend_swap BUILD[:PARAMETERS]: another build of the backend, with the guest left alone.
 backend_swap() {
-	local updates build=${1%%:*}
-	updates=/usr/lib/modules/$(uname -r)/updates
-	backend_unload blkback || fail "the backend cannot be unloaded"
-	if [ "$build" = rust ]; then
-		mkdir -p "$updates"
-		cp "/run/job/modules/$(uname -r)/xen-blkback.ko" "$updates/" || fail "no backend"
-	else
-		rm -f "$updates/xen-blkback.ko"
-	fi
-	depmod -a
 	# shellcheck disable=SC2046 # words
-	modprobe xen-blkback $(parameters "$1") || fail "the backend cannot be loaded"
-	[ "$(backend_loaded blkback)" = "$build" ] || fail "the wrong backend is loaded"
+	backend_load blkback "${1%%:*}" $(parameters "$1") || fail "the backend $1 cannot be loaded"
 }
 
 # frontend_swap BUILD[:PARAMETERS]

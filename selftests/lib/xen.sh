@@ -367,17 +367,24 @@ backend_loaded() {
 
 # backend_driver DRIVER rust|c: has dom0 run this build of xen-DRIVER. Ends all guests if it changes.
 backend_driver() {
-	local updates built
-	updates=/usr/lib/modules/$(uname -r)/updates built=/run/job/modules/$(uname -r)/xen-$1.ko
 	[ "$(backend_loaded "$1")" != "$2" ] || return 0
 	guest_destroy_all
-	wait_for "$XENVM_QUICK" backend_unload "$1" || return
-	if [ "$2" = rust ]; then
+	backend_load "$1" "$2"
+}
+
+# backend_load DRIVER rust|c [PARAMETER...]: loads this build of xen-DRIVER in dom0 anew. No guest may have
+# a device of it.
+backend_load() {
+	local driver=$1 build=$2 updates built
+	updates=/usr/lib/modules/$(uname -r)/updates built=/run/job/modules/$(uname -r)/xen-$1.ko
+	shift 2
+	wait_for "$XENVM_QUICK" backend_unload "$driver" || return
+	if [ "$build" = rust ]; then
 		mkdir -p "$updates" && cp "$built" "$updates/" || return
 	else
-		rm -f "$updates/xen-$1.ko"
+		rm -f "$updates/xen-$driver.ko"
 	fi
-	depmod -a && modprobe "xen-$1" && [ "$(backend_loaded "$1")" = "$2" ]
+	depmod -a && modprobe "xen-$driver" "$@" && [ "$(backend_loaded "$driver")" = "$build" ]
 }
 
 backend_unload() {
