@@ -38,11 +38,15 @@ interrupts() {
 	guest_run g "grep -c xen-dyn /proc/interrupts"
 }
 
-# In KiB, with everything given back that can be.
+# Memory that the guest's kernel holds and cannot give back, in KiB. Free pages alone say too little: each CPU
+# keeps free pages of its own that MemFree does not count, up to an eighth of a zone.
 memory() {
-	guest_run g "sync; echo 3 >/proc/sys/vm/drop_caches; sleep 0.5; echo 3 >/proc/sys/vm/drop_caches
-		awk '/^(MemFree|PerCpu|Slab)/ { v[\$1] = \$2 }
-			END { print v[\"MemFree:\"] }' /proc/meminfo"
+	guest_run g 'sync; echo 3 >/proc/sys/vm/drop_caches; echo 1 >/proc/sys/vm/compact_memory
+		awk "\$1 == \"KernelPageSize:\" { page = \$2; nextfile }
+			FILENAME ~ /zoneinfo/ && \$1 == \"count:\" { held -= \$2 * page }
+			\$1 == \"MemTotal:\" { held += \$2 }
+			/^(MemFree|SReclaimable|Unevictable|Active|Inactive):/ { held -= \$2 }
+			END { print held }" /proc/self/smaps /proc/meminfo /proc/zoneinfo'
 }
 
 cycle() {
@@ -69,7 +73,7 @@ ktap_equal "grant frames" "${before[0]}" "${after[0]}"
 ktap_equal "mapped pages" "${before[1]}" "${after[1]}"
 ktap_equal "nodes in xenstore" "${before[2]}" "${after[2]}"
 ktap_equal "interrupts" "${before[3]}" "${after[3]}"
-ktap_print_msg "free memory: ${before[4]} KiB after 5 rounds, ${after[4]} KiB after $rounds"
-ktap_test "memory" test $((before[4] - after[4])) -lt $((64 * (rounds - 5)))
+ktap_print_msg "memory of the kernel: ${before[4]} KiB after 5 rounds, ${after[4]} KiB after $rounds"
+ktap_test "memory" test $((after[4] - before[4])) -lt $((64 * (rounds - 5)))
 ktap_test "no trace of the disk" no_trace g xvdb
 ktap_finished
