@@ -137,20 +137,20 @@ xen::module_param! {
 
 xen::module_param! {
     /// Largest number of segments of a request whose data is copied rather than mapped.
-    static COPY_THRESHOLD: u32 = 4;
+    static COPY_THRESHOLD: u32 = 16;
     module: "xen_blkback",
     name: "copy_threshold",
     mode: 0o644,
-    description: "Requests of up to so many segments are copied rather than mapped; 0 maps all",
+    description: "Requests of up to so many segments are copied rather than mapped (default is 16); 0 maps all",
 }
 
 xen::module_param! {
     /// How long a ring is looked at before its thread sleeps, at most.
-    static POLL_USECS: u32 = 20;
+    static POLL_USECS: u32 = 0;
     module: "xen_blkback",
     name: "poll_usecs",
     mode: 0o644,
-    description: "Time in microseconds that a ring is polled for at most before its thread sleeps; 0 switches polling off",
+    description: "Time in microseconds that a ring is polled for at most before its thread sleeps; 0 switches polling off (default)",
 }
 
 /// Where devices change their state: off the one thread that serves the whole bus.
