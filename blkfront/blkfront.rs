@@ -11,7 +11,6 @@
 //! | `features.rs`   | what the two ends agree on, checked (pure)                        |
 //! | `frontend.rs`   | a device from its appearance to its removal: the state machine    |
 //! | `connection.rs` | the rings of a device, made and announced                         |
-//! | `peer.rs`       | what a device knows of its backend                                |
 //! | `live.rs`       | the disk of a device while there is one                           |
 //! | `queue.rs`      | the disk's hardware queues, and which ring is whose                |
 //! | `events.rs`     | the backend's events                                              |
@@ -37,7 +36,6 @@ mod identity;
 mod live;
 mod loan;
 mod number;
-mod peer;
 mod queue;
 mod ring;
 mod stats;

@@ -21,7 +21,6 @@ use crate::{
     },
     live::Live,
     number::DiskNumber,
-    peer::Peer,
     queue::Queues,
     ring::Remains,
     POLL_QUEUES,
@@ -59,6 +58,7 @@ use xen::{
     xenbus::{
         self,
         DeviceRef,
+        Peer,
         State, //
     },
 };

@@ -25,6 +25,12 @@ pub fn has_pv_disks() -> bool {
     unsafe { bindings::xen_has_pv_disk_devices() }
 }
 
+/// Whether interfaces may be driven through Xen: not if the user wants the emulated ones.
+pub fn has_pv_interfaces() -> bool {
+    // SAFETY: The function has no requirement.
+    unsafe { bindings::xen_has_pv_nic_devices() }
+}
+
 /// Whether there are emulated disks beside Xen's, which could be the same ones.
 pub fn has_emulated_disks_too() -> bool {
     // SAFETY: The function has no requirement.

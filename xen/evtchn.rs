@@ -7,7 +7,7 @@
 //! that went, and the kernel slows down a peer that sends events for nothing.
 //!
 //! One end makes a channel, [`Channel`], and tells the other its port, which binds to it,
-//! [`RemoteChannel`].
+//! by [`Channel::to_remote`] or, if its events do nothing but wake a thread, [`RemoteChannel`].
 //!
 //! C header: [`include/xen/events.h`](srctree/include/xen/events.h)
 
@@ -19,6 +19,7 @@ use core::ffi::CStr;
 use kernel::{
     error::to_result,
     prelude::*,
+    str::CString,
     sync::{
         Arc,
         ArcBorrow, //
@@ -66,7 +67,7 @@ pub trait Handler: Sized + Send + Sync + 'static {
     fn handle(this: ArcBorrow<'_, Self>) -> Outcome;
 }
 
-/// A channel to the other end of a device, made by this end.
+/// A channel to the other end of a device, made by this end or by that one.
 ///
 /// Dropping it waits for a running handler, then closes the channel. Process context, and not with
 /// a lock held that the handler takes.
@@ -78,6 +79,10 @@ pub struct Channel<H: Handler> {
     irq: c_uint,
     port: bindings::evtchn_port_t,
     handler: *mut c_void,
+    /// Its name, if it is not a static one. The kernel has a pointer to it.
+    _name: Option<CString>,
+    /// The device, if the kernel counts events for it.
+    _dev: Option<DeviceRef>,
     _handler: core::marker::PhantomData<Arc<H>>,
 }
 
@@ -94,19 +99,44 @@ impl<H: Handler> Channel<H> {
     ///
     /// `ENOSPC` if the domain has no channel left, `ENOMEM`. The device is told of the first.
     pub fn new(dev: &DeviceRef, name: &'static CStr, handler: Arc<H>) -> Result<Self> {
+        // SAFETY: A static name lives as long as the channel.
+        unsafe { Self::bind(dev, name.as_char_ptr(), None, handler) }
+    }
+
+    /// The same with a name that was made.
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](Self::new).
+    pub fn named(dev: &DeviceRef, name: CString, handler: Arc<H>) -> Result<Self> {
+        let text = name.as_char_ptr();
+        // SAFETY: The channel keeps the name, whose bytes do not move with it.
+        unsafe { Self::bind(dev, text, Some(name), handler) }
+    }
+
+    /// # Safety
+    ///
+    /// `name` must be NUL-terminated and live as long as the channel, of which `owned` is part.
+    unsafe fn bind(
+        dev: &DeviceRef,
+        name: *const c_char,
+        owned: Option<CString>,
+        handler: Arc<H>,
+    ) -> Result<Self> {
         let mut port = 0;
         // SAFETY: The device is valid and `port` outlives the call.
         to_result(unsafe { bindings::xenbus_alloc_evtchn(dev.as_raw(), &mut port) })?;
 
         let handler = handler.into_foreign();
         // SAFETY: The callback may be called with `handler` until the interrupt is unbound, which
-        // `drop` does before it gives the reference up. The name is static.
+        // `drop` does before it gives the reference up. The name lives as long by this function's
+        // requirements.
         let irq = unsafe {
             bindings::bind_evtchn_to_irqhandler_lateeoi(
                 port,
                 Some(Self::callback),
                 0,
-                name.as_char_ptr(),
+                name,
                 handler.cast(),
             )
         };
@@ -122,11 +152,50 @@ impl<H: Handler> Channel<H> {
             irq,
             port,
             handler: handler.cast(),
+            _name: owned,
+            _dev: None,
             _handler: core::marker::PhantomData,
         })
     }
 
-    /// The port to tell the other end.
+    /// Binds to a channel that the other end of `dev` has made, by the port that it has told. The bus
+    /// counts its events for the device.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` and others of Xen's if there is no such channel, `ENOSPC`, `ENOMEM`.
+    pub fn to_remote(dev: &DeviceRef, port: u32, name: CString, handler: Arc<H>) -> Result<Self> {
+        let handler = handler.into_foreign();
+        // SAFETY: The callback may be called with `handler` until the interrupt is unbound, which
+        // `drop` does before it gives the reference up. The channel keeps the device, and the name,
+        // whose bytes do not move with it.
+        let irq = unsafe {
+            bindings::bind_interdomain_evtchn_to_irqhandler_lateeoi(
+                dev.as_raw(),
+                port,
+                Some(Self::callback),
+                0,
+                name.as_char_ptr(),
+                handler.cast(),
+            )
+        };
+        let Ok(irq) = c_uint::try_from(irq) else {
+            // SAFETY: The binding failed, so nobody else knows the pointer.
+            drop(unsafe { Arc::<H>::from_foreign(handler) });
+            return Err(Error::from_errno(irq));
+        };
+        // INVARIANT: It was just bound like that.
+        Ok(Self {
+            irq,
+            port,
+            handler: handler.cast(),
+            _name: Some(name),
+            _dev: Some(dev.clone()),
+            _handler: core::marker::PhantomData,
+        })
+    }
+
+    /// The port to tell the other end, or that it has told.
     pub fn port(&self) -> u32 {
         self.port
     }
@@ -136,6 +205,13 @@ impl<H: Handler> Channel<H> {
     pub fn notify(&self) {
         // SAFETY: `irq` is bound by the type invariant.
         unsafe { bindings::notify_remote_via_irq(self.irq as c_int) };
+    }
+
+    /// Has events handled by the processor that comes as number `nth` among those that are online, counted
+    /// round; users can choose another one. Process context.
+    pub fn prefer_cpu(&self, nth: u32) {
+        // SAFETY: `irq` is bound by the type invariant; `drop` takes the hint back.
+        unsafe { bindings::xen_irq_prefer_cpu(self.irq, nth) };
     }
 
     /// Says what became of an event whose handler has returned [`Outcome::Later`]. To be called once
@@ -163,6 +239,8 @@ impl<H: Handler> Channel<H> {
 
 impl<H: Handler> Drop for Channel<H> {
     fn drop(&mut self) {
+        // SAFETY: `irq` is bound by the type invariant.
+        unsafe { bindings::xen_irq_prefer_none(self.irq) };
         // This waits for the handler and closes the port.
         // SAFETY: `irq` is bound with `handler` by the type invariant.
         unsafe { bindings::unbind_from_irqhandler(self.irq, self.handler) };

@@ -6,7 +6,7 @@
 //! |-----------------|----------------|-------------------------------------------------------|
 //! | granted         | who has a page | [`Reserve`], [`Grant`], [`BouncePage`]                |
 //! | mapped          | who wants it   | [`Mapper`], [`Mapping`]                               |
-//! | copied, by Xen  | who wants it   | [`Copier`]                                            |
+//! | copied, by Xen  | who wants it   | [`Copier`], [`Imports`], [`Exports`]                  |
 //!
 //! A grant reference names an entry of the domain's grant table. There is a limited number of
 //! them, which all devices share (`max_grant_frames` of the domain's configuration). A [`Reserve`]
@@ -18,9 +18,13 @@
 //! | a page in its place  | [`BouncePool`]     | the request ends   | copied         |
 //! | a page in its place  | [`PersistentPool`] | it is not needed   | copied         |
 //!
+//! [`Imports`]: crate::net::Imports
+//! [`Exports`]: crate::net::Exports
+//!
 //! C header: [`include/xen/grant_table.h`](srctree/include/xen/grant_table.h)
 
 mod access;
+mod batch;
 mod bounce;
 mod copy;
 mod map;
@@ -35,6 +39,7 @@ pub use self::access::{
     Reserve,
     StillMapped, //
 };
+pub(crate) use self::batch::CopyBatch;
 pub use self::bounce::{
     BouncePage,
     BouncePool, //

@@ -41,7 +41,8 @@ mod tests;
 pub use self::{
     back::{
         AttachError,
-        Back, //
+        Back,
+        Snapshot, //
     },
     front::{
         Front,

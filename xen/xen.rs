@@ -19,6 +19,7 @@
 //! | [`ring`]     | both halves of a ring, for any protocol                                |
 //! | [`io`]       | the protocols: what the bytes in the slots mean                        |
 //! | [`blk`]      | disks and requests, beyond [`kernel::block`]                           |
+//! | [`net`]      | interfaces and packets                                                 |
 //! | [`param`]    | module parameters with files in sysfs                                  |
 //! | [`shrinker`] | being told that memory is short                                        |
 //! | [`sysfs`]    | files of a device in sysfs                                             |
@@ -166,6 +167,7 @@ pub mod evtchn;
 pub mod grant;
 pub mod io;
 pub mod memory;
+pub mod net;
 pub mod param;
 mod print;
 pub mod ring;

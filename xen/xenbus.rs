@@ -36,15 +36,19 @@ use kernel::{
 
 mod mapped;
 mod pages;
+mod peer;
 mod state;
 pub mod store;
+mod uevent;
 pub mod value;
 mod watch;
 
 pub use self::{
     mapped::MappedPages,
     pages::GrantedPages,
+    peer::Peer,
     state::State,
+    uevent::Hotplug,
     watch::{
         Watch,
         WatchHandler,
@@ -345,6 +349,13 @@ impl<Ctx: device::DeviceContext> Device<Ctx> {
 }
 
 impl Device {
+    /// The device as the driver core knows it.
+    #[inline]
+    pub(crate) fn as_device(&self) -> *mut bindings::device {
+        // SAFETY: The device is valid by its invariant.
+        unsafe { core::ptr::addr_of_mut!((*self.as_raw()).dev) }
+    }
+
     /// The own state, as last written by this end.
     pub fn state(&self) -> State {
         // SAFETY: The device is valid by its invariant; the word is written as a whole.
@@ -375,6 +386,12 @@ impl Device {
     pub fn nodename(&self) -> &CStr {
         // SAFETY: The device is valid by its invariant, and its name never changes.
         unsafe { CStr::from_char_ptr((*self.as_raw()).nodename) }
+    }
+
+    /// Its number, which is the last part of its directory's name.
+    pub fn id(&self) -> &str {
+        let name = self.nodename().to_str().unwrap_or("");
+        name.rsplit('/').next().unwrap_or("")
     }
 
     /// The domain of the other end.

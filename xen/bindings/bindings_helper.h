@@ -9,14 +9,22 @@
 #include <linux/blkdev.h>
 #include <linux/cdrom.h>
 #include <linux/device.h>
+#include <linux/etherdevice.h>
+#include <linux/ethtool.h>
 #include <linux/hdreg.h>
 #include <linux/interrupt.h>
 #include <linux/kthread.h>
 #include <linux/moduleparam.h>
+#include <linux/netdevice.h>
 #include <linux/pagemap.h>
+#include <linux/rtnetlink.h>
 #include <linux/shrinker.h>
+#include <linux/skbuff.h>
 #include <linux/sysfs.h>
 #include <linux/workqueue.h>
+
+#include <net/netdev_queues.h>
+#include <net/page_pool/types.h>
 
 #include <xen/events.h>
 #include <xen/grant_table.h>
@@ -24,6 +32,8 @@
 #include <xen/platform_pci.h>
 #include <xen/xen.h>
 #include <xen/xenbus.h>
+
+#include "../helpers/net.h"
 
 /* Macros that bindgen cannot evaluate; the prefix is taken off again. */
 #define XEN_CONST(type, name) const type RUST_CONST_HELPER_##name = name

@@ -7,6 +7,6 @@
 # named below: they get a definition of our own.
 
 set -e
-own="hd_geometry|net_device|napi_struct|page_pool"
+own="hd_geometry|net_device|napi_struct|page_pool|ethtool_ops"
 sed -nE 's/^ *pub (struct|union|type) ([A-Za-z_0-9]+).*/\2/p' "$1" |
 	grep -vxE "$own" | LC_ALL=C sort -u | paste -sd '|' -

@@ -27,7 +27,7 @@ unsafe impl Send for BouncePage {}
 
 impl BouncePage {
     /// Allocates a page. Process context.
-    pub(super) fn with_patience() -> Option<Self> {
+    pub fn with_patience() -> Option<Self> {
         Self::new(bindings::GFP_NOIO)
     }
 

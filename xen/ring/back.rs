@@ -117,6 +117,13 @@ impl<P: Protocol, M: Memory> Back<P, M> {
         Ok(self.consumed != self.seen || self.look()?)
     }
 
+    /// How many requests there are to take.
+    #[inline]
+    pub fn pending(&mut self) -> Result<u32, Impossible> {
+        self.look()?;
+        Ok(self.seen.since(self.consumed))
+    }
+
     /// Takes a private copy of the next request, if there is one.
     ///
     /// What it says is not checked: it comes from another domain.
@@ -168,12 +175,50 @@ impl<P: Protocol, M: Memory> Back<P, M> {
     /// caller must go on instead of going idle.
     #[inline]
     pub fn wait_for_requests(&mut self) -> Result<bool, Impossible> {
-        if self.consumed != self.seen || self.look()? {
+        self.wait_for_requests_beyond(0)
+    }
+
+    /// Asks for an event once there are more than `count` requests to take, and says whether there are
+    /// already: then the caller must go on instead of going idle. More than there are slots can never be
+    /// there.
+    #[inline]
+    pub fn wait_for_requests_beyond(&mut self, count: u32) -> Result<bool, Impossible> {
+        if self.seen.since(self.consumed) > count || self.pending()? > count {
             return Ok(true);
         }
-        self.layout.set_req_event(self.consumed.advance(1));
+        self.layout
+            .set_req_event(self.consumed.advance(count.saturating_add(1)));
         // See `push` for the other half of this handshake.
         memory::barrier();
-        self.look()
+        Ok(self.pending()? > count)
     }
+
+    /// The indices as they are now, to be shown to somebody.
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot {
+            req_prod: self.layout.req_prod(),
+            req_event: self.layout.req_event(),
+            rsp_prod: self.layout.rsp_prod(),
+            rsp_event: self.layout.rsp_event(),
+            consumed: self.consumed,
+            filled: self.filled,
+        }
+    }
+}
+
+/// The indices of a ring at some moment.
+#[derive(Clone, Copy, Debug)]
+pub struct Snapshot {
+    /// Behind the last request that is published.
+    pub req_prod: Index,
+    /// Where the backend wants an event.
+    pub req_event: Index,
+    /// Behind the last response that is published.
+    pub rsp_prod: Index,
+    /// Where the frontend wants an event.
+    pub rsp_event: Index,
+    /// Behind the last request that was taken.
+    pub consumed: Index,
+    /// Behind the last response that was written.
+    pub filled: Index,
 }

@@ -84,6 +84,24 @@ impl<P: Protocol, M: Memory> Front<P, M> {
         self.entries() - self.filled.since(self.consumed)
     }
 
+    /// How many slots are not free: their requests are not answered, or not pushed.
+    #[inline]
+    pub fn taken(&self) -> u32 {
+        self.filled.since(self.consumed)
+    }
+
+    /// The slot that the next request will be written into: its index modulo the number of slots.
+    #[inline]
+    pub fn request_slot(&self) -> u32 {
+        self.layout.entries().slot(self.filled)
+    }
+
+    /// The slot that the next response will be taken from.
+    #[inline]
+    pub fn response_slot(&self) -> u32 {
+        self.layout.entries().slot(self.consumed)
+    }
+
     /// How many requests are filled in but not yet pushed.
     #[inline]
     pub fn unpushed(&self) -> u32 {

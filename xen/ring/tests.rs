@@ -367,6 +367,22 @@ mod suite {
     }
 
     #[test]
+    fn waiting_can_be_for_several_messages() -> Outcome {
+        let page = Page::new();
+        let (mut front, mut back) = pair(&page)?;
+        assert_eq!(back.wait_for_requests_beyond(2), Ok(false));
+        assert_eq!(submit(&mut front, 0, 2)?, Notify::NotNeeded);
+        assert_eq!(back.wait_for_requests_beyond(2), Ok(false));
+        assert_eq!(submit(&mut front, 2, 1)?, Notify::Needed);
+        assert_eq!(back.wait_for_requests_beyond(2), Ok(true));
+        assert_eq!(
+            (back.pending(), back.wait_for_requests()),
+            (Ok(3), Ok(true))
+        );
+        Ok(())
+    }
+
+    #[test]
     fn no_response_without_a_request() -> Outcome {
         let page = Page::new();
         let (mut front, mut back) = pair(&page)?;

@@ -45,6 +45,11 @@ impl State {
         }
     }
 
+    /// A state as xenstore has it; what is none of them is unknown.
+    pub fn from_number(number: u32) -> Self {
+        Self::from_raw(number)
+    }
+
     pub(crate) fn into_raw(self) -> bindings::xenbus_state {
         match self {
             Self::Unknown => bindings::xenbus_state_XenbusStateUnknown,

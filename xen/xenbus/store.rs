@@ -31,6 +31,8 @@ pub struct Text {
 
 // SAFETY: The text is owned and does not change.
 unsafe impl Send for Text {}
+// SAFETY: As above.
+unsafe impl Sync for Text {}
 
 impl Text {
     /// The content, without the NUL that C puts behind it.
@@ -62,7 +64,7 @@ impl fmt::Display for Text {
     }
 }
 
-crate::printable!(Text);
+crate::printable!(Text, KeyError);
 
 /// Why a key could not be read.
 pub struct KeyError {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The backend, as a device knows it.
+//! The other end, as a driver that works elsewhere than on the bus' thread knows it.
 
 use core::ffi::CStr;
 use kernel::{
@@ -8,23 +8,24 @@ use kernel::{
     str::CString,
     sync::Arc, //
 };
-use xen::xenbus::{
+
+use super::{
     store,
     State, //
 };
 
-/// What is known of the backend.
+/// What is known of the other end.
 #[derive(Clone)]
-pub(crate) struct Peer {
+pub struct Peer {
     /// Its directory, which a resumed guest may find elsewhere.
-    pub(crate) dir: Arc<CString>,
+    pub dir: Arc<CString>,
     /// Its state as last heard of.
-    pub(crate) state: State,
+    pub state: State,
 }
 
 impl Peer {
     /// Its directory is known, but not its state.
-    pub(crate) fn new(dir: &CStr) -> Result<Self> {
+    pub fn new(dir: &CStr) -> Result<Self> {
         Ok(Self {
             dir: shared_copy(dir)?,
             state: State::Unknown,
@@ -32,7 +33,7 @@ impl Peer {
     }
 
     /// Takes note of where its directory is now.
-    pub(crate) fn follow(&mut self, dir: &CStr) -> Result {
+    pub fn follow(&mut self, dir: &CStr) -> Result {
         if **self.dir != *dir {
             self.dir = shared_copy(dir)?;
         }
@@ -40,7 +41,7 @@ impl Peer {
     }
 
     /// Whether nothing can be expected of it any more.
-    pub(crate) fn has_gone(&self) -> bool {
+    pub fn has_gone(&self) -> bool {
         match self.state {
             State::Closed => true,
             // The state may just have been unreadable; that it is not there is final.
