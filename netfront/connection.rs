@@ -1,0 +1,387 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The connection to a backend: agreed on, made, and announced.
+
+use crate::{
+    events::Events,
+    fault::Failure,
+    features::{
+        self,
+        BackendKeys,
+        Queues, //
+    },
+    frontend::Frontend,
+    interface::{
+        self,
+        Interface, //
+    },
+    poller::{
+        Directions,
+        Poller, //
+    },
+    queue::{
+        Line,
+        Rings, //
+    },
+    receiver::Receiver,
+    sender::Sender,
+    MAX_QUEUES,
+    TRUSTED, //
+};
+use core::ffi::CStr;
+use kernel::{
+    prelude::*,
+    str::CString,
+    sync::Arc, //
+};
+use xen::{
+    domain,
+    evtchn::Channel,
+    io::netif,
+    net::{
+        self,
+        Features,
+        Napi,
+        NapiGuard,
+        PagePool,
+        Rtnl, //
+    },
+    xenbus::{
+        self,
+        store,
+        DeviceRef, //
+    },
+};
+
+/// What is known before the connection is made.
+pub(crate) struct Offer {
+    /// The interface's address.
+    pub(crate) address: [u8; 6],
+    /// Bytes that a packet is to have at most, without the Ethernet header, if the toolstack has said so.
+    pub(crate) mtu: Option<u32>,
+    untrusted: bool,
+    features: features::Features,
+}
+
+impl Offer {
+    /// Reads what both ends have written.
+    pub(crate) fn read(dev: &DeviceRef, otherend: &CStr) -> Result<Self, Failure> {
+        let own = dev.nodename();
+        let number = |key| store::read::<u32>(otherend, key);
+        let keys = BackendKeys {
+            multi_queue_max_queues: number(c"multi-queue-max-queues")?,
+            feature_split_event_channels: number(c"feature-split-event-channels")?,
+            feature_rx_copy: number(c"feature-rx-copy")?,
+            feature_sg: number(c"feature-sg")?,
+            feature_gso_tcpv4: number(c"feature-gso-tcpv4")?,
+            feature_gso_tcpv6: number(c"feature-gso-tcpv6")?,
+            feature_no_csum_offload: number(c"feature-no-csum-offload")?,
+            feature_ipv6_csum_offload: number(c"feature-ipv6-csum-offload")?,
+            ..Default::default()
+        };
+        let features = keys.check(MAX_QUEUES.get())?;
+        let mac =
+            store::read_text(own, c"mac").map_err(|errno| Failure::Errno("reading mac", errno))?;
+        Ok(Self {
+            address: features::address(mac.as_ref().map(|text| text.as_bytes()))?,
+            mtu: wanted_mtu(dev, otherend, features.sg),
+            untrusted: !features::is_trusted(store::read(own, c"trusted")?, TRUSTED.get()),
+            features,
+        })
+    }
+}
+
+/// The MTU that the toolstack wants. It writes it for both ends; what makes no sense is no reason to do
+/// without the interface.
+fn wanted_mtu(dev: &DeviceRef, otherend: &CStr, sg: bool) -> Option<u32> {
+    let ignored = |why: Failure| {
+        let dev: &xenbus::Device = dev;
+        dev_warn!(dev.as_ref(), "{why}, which is ignored\n");
+        None
+    };
+    for dir in [dev.nodename(), otherend] {
+        match store::read::<u32>(dir, c"mtu") {
+            Ok(None) => {}
+            Ok(key) => {
+                return features::mtu(key, sg).map_or_else(|error| ignored(error.into()), Some)
+            }
+            Err(error) => return ignored(error.into()),
+        }
+    }
+    None
+}
+
+/// Makes the interface of a device, which nobody sees yet.
+pub(crate) fn make_interface(
+    frontend: &Arc<Frontend>,
+    dev: &DeviceRef,
+    offer: &Offer,
+) -> Result<Arc<Interface>, Failure> {
+    let changeable = interface::CHANGEABLE
+        .into_iter()
+        .fold(Features::NONE, |sum, feature| sum | feature);
+    let netdev = net::Builder {
+        parent: dev,
+        name: fmt!("eth%d"),
+        address: offer.address,
+        queues: MAX_QUEUES.get().clamp(1, features::MAX_QUEUES),
+        fixed: Features::CHECKSUM_RECEIVED | Features::ROBUST,
+        changeable,
+        mtu: (features::LEAST_MTU, features::MOST_MTU),
+    }
+    .build()
+    .map_err(|errno| Failure::Errno("allocating the interface", errno))?;
+    Interface::new(frontend.clone(), netdev)
+        .map_err(|errno| Failure::Errno("allocating queues", errno))
+}
+
+/// A restored guest may be told another address.
+pub(crate) fn set_address(interface: &Interface, rtnl: &Rtnl, address: [u8; 6]) {
+    if let Err(errno) = interface.netdev().set_address(rtnl, address) {
+        pr_warn!("cannot change the address: error {}\n", errno.to_errno());
+    }
+}
+
+/// A queue of a connection.
+struct Member {
+    guard: NapiGuard<Poller>,
+    napi: Arc<Napi<Poller>>,
+}
+
+/// The connection to a backend: rings, channels, and the polling of them.
+///
+/// Dropping it ends it: what the backend still has is lost, and the queues have no rings any more. Process
+/// context, without the lock of rtnl.
+pub(crate) struct Connection {
+    interface: Arc<Interface>,
+    members: KVec<Member>,
+}
+
+impl Connection {
+    /// Makes it, and tells the backend of it.
+    pub(crate) fn new(
+        frontend: &Arc<Frontend>,
+        dev: &DeviceRef,
+        interface: &Arc<Interface>,
+        offer: &Offer,
+    ) -> Result<Self, Failure> {
+        let count = offer
+            .features
+            .queues
+            .count
+            .min(interface.netdev().most_queues());
+        let mut connection = Self {
+            interface: interface.clone(),
+            members: KVec::new(),
+        };
+        let announced = {
+            let rtnl = Rtnl::lock();
+            let announced = connection.make(frontend, dev, offer, count, &rtnl)?;
+            interface
+                .netdev()
+                .set_queues(&rtnl, count)
+                .map_err(|errno| Failure::Errno("setting the number of queues", errno))?;
+            announced
+        };
+        interface.agree(count, offered(&offer.features));
+        // Everybody who changes an interface would have to wait for xenstore.
+        announce(dev, &announced, offer)?;
+        Ok(connection)
+    }
+
+    /// Makes the queues.
+    fn make(
+        &mut self,
+        frontend: &Arc<Frontend>,
+        dev: &DeviceRef,
+        offer: &Offer,
+        count: u32,
+        rtnl: &Rtnl,
+    ) -> Result<KVec<Announced>, Failure> {
+        let interface = &self.interface;
+        let terms = offered(&offer.features);
+        let failed = |what| move |errno| Failure::Errno(what, errno);
+        let mut announced = KVec::new();
+        for index in 0..count {
+            let queue = interface
+                .queue(index)
+                .ok_or(Failure::Errno("a ring without a queue", EINVAL))?;
+            let poller = Poller::new(queue.clone(), frontend.clone());
+            let (napi, guard) = Napi::new(interface.netdev().clone(), index, poller, rtnl)
+                .map_err(failed("adding a queue"))?;
+            // Nothing is polled before everything is there: from then on the pages and rings go only after
+            // the end of polling.
+            let member = Member {
+                guard,
+                napi: napi.clone(),
+            };
+            self.members.push(member, GFP_KERNEL)?;
+            let pool = PagePool::new(napi.clone(), index, netif::RX_SLOTS)
+                .map_err(failed("making a page pool"))?;
+            let sender = Sender::new(dev, terms, offer.untrusted)
+                .map_err(failed("making a transmit ring"))?;
+            let receiver = Receiver::new(dev, pool).map_err(failed("making a receive ring"))?;
+            let line = make_line(dev, &napi, index, offer.features.split_channels)
+                .map_err(failed("making an event channel"))?;
+            line.prefer_cpu(index);
+            announced.push(
+                Announced {
+                    tx_gref: sender.gref(),
+                    rx_gref: receiver.gref(),
+                    tx_port: line.tx.port(),
+                    rx_port: line.rx.as_ref().map(|channel| channel.port()),
+                },
+                GFP_KERNEL,
+            )?;
+            queue.connect(Rings { sender, receiver }, line);
+        }
+        for member in &mut self.members {
+            // The first thing that it does is to offer pages, before the backend can want them.
+            member.guard.enable();
+        }
+        Ok(announced)
+    }
+
+    /// Has the backend look at the rings.
+    pub(crate) fn wake_backend(&self) {
+        for member in &self.members {
+            member.napi.poller().queue().wake_backend();
+        }
+    }
+
+    /// Has all queues look for something to do. Any context.
+    pub(crate) fn poll_all(&self) {
+        for member in &self.members {
+            member.napi.schedule();
+        }
+    }
+
+    /// Gives back what has not been needed for a while, and says whether there may be more to give back
+    /// later.
+    #[must_use]
+    pub(crate) fn trim(&self) -> bool {
+        self.members.iter().fold(false, |more, member| {
+            member.napi.poller().queue().trim() | more
+        })
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        let members = core::mem::take(&mut self.members);
+        let mut remains = KVec::new();
+        let rtnl = Rtnl::lock();
+        for (index, member) in (0..).zip(members) {
+            member.guard.remove(&rtnl);
+            if let Some(rings) = self
+                .interface
+                .queue(index)
+                .and_then(|queue| queue.disconnect())
+            {
+                // Without memory it is dropped at once, with the lock held a little longer.
+                let _ = remains.push(rings, GFP_KERNEL);
+            }
+        }
+        drop(rtnl);
+        drop(remains);
+    }
+}
+
+/// The channels of a queue, under names by which tools know what they are for.
+fn make_line(dev: &DeviceRef, napi: &Arc<Napi<Poller>>, index: u32, split: bool) -> Result<Line> {
+    let channel = |name, directions| -> Result<Arc<Channel<Events>>> {
+        let events = Arc::new(Events::new(napi.clone(), directions), GFP_KERNEL)?;
+        Ok(Arc::new(Channel::named(dev, name, events)?, GFP_KERNEL)?)
+    };
+    let id = dev.id();
+    if split {
+        let tx = CString::try_from_fmt(fmt!("vif{id}-q{index}-tx"))?;
+        let rx = CString::try_from_fmt(fmt!("vif{id}-q{index}-rx"))?;
+        Ok(Line {
+            tx: channel(tx, Directions::TX)?,
+            rx: Some(channel(rx, Directions::RX)?),
+        })
+    } else {
+        let both = CString::try_from_fmt(fmt!("vif{id}-q{index}"))?;
+        Ok(Line {
+            tx: channel(both, Directions::BOTH)?,
+            rx: None,
+        })
+    }
+}
+
+/// What the interface can do, by what was agreed on.
+fn offered(features: &features::Features) -> Features {
+    Features::NONE
+        .and_if(features.sg, Features::SCATTER_GATHER)
+        .and_if(features.csum_v4, Features::CHECKSUM_V4)
+        .and_if(features.csum_v6, Features::CHECKSUM_V6)
+        .and_if(features.gso_v4, Features::SEGMENTATION_V4)
+        .and_if(features.gso_v6, Features::SEGMENTATION_V6)
+}
+
+/// What the backend must know of a queue.
+struct Announced {
+    tx_gref: u32,
+    rx_gref: u32,
+    tx_port: u32,
+    rx_port: Option<u32>,
+}
+
+/// Writes all that the backend must know, at once.
+fn announce(dev: &DeviceRef, queues: &[Announced], offer: &Offer) -> Result<(), Failure> {
+    store::Transaction::run(|transaction| {
+        let own = dev.nodename();
+        let Queues { announce, .. } = offer.features.queues;
+        if announce {
+            transaction.write(own, c"multi-queue-num-queues", fmt!("{}", queues.len()))?;
+        } else {
+            transaction.remove(own, c"multi-queue-num-queues")?;
+        }
+        match queues {
+            // The layout that backends knew before there were several queues.
+            [queue] => announce_queue(transaction, own, queue)?,
+            _ => {
+                for (index, queue) in queues.iter().enumerate() {
+                    let dir = CString::try_from_fmt(fmt!("{own}/queue-{index}"))?;
+                    announce_queue(transaction, &dir, queue)?;
+                }
+            }
+        }
+        for key in [
+            c"request-rx-copy",
+            c"feature-rx-notify",
+            c"feature-sg",
+            c"feature-gso-tcpv4",
+            c"feature-gso-tcpv6",
+            c"feature-ipv6-csum-offload",
+        ] {
+            transaction.write(own, key, fmt!("1"))?;
+        }
+        Ok(())
+    })
+    .map_err(|error| Failure::Errno("writing to xenstore", error))
+}
+
+fn announce_queue(transaction: &store::Transaction, dir: &CStr, queue: &Announced) -> Result {
+    transaction.write(dir, c"tx-ring-ref", fmt!("{}", queue.tx_gref))?;
+    transaction.write(dir, c"rx-ring-ref", fmt!("{}", queue.rx_gref))?;
+    // An earlier connection may have left the other keys.
+    match queue.rx_port {
+        Some(rx_port) => {
+            transaction.remove(dir, c"event-channel")?;
+            transaction.write(dir, c"event-channel-tx", fmt!("{}", queue.tx_port))?;
+            transaction.write(dir, c"event-channel-rx", fmt!("{rx_port}"))
+        }
+        None => {
+            transaction.remove(dir, c"event-channel-tx")?;
+            transaction.remove(dir, c"event-channel-rx")?;
+            transaction.write(dir, c"event-channel", fmt!("{}", queue.tx_port))
+        }
+    }
+}
+
+/// Queues that an interface has at most if the user has not said how many.
+pub(crate) fn default_queues() -> u32 {
+    domain::online_cpus().min(8)
+}

@@ -1,0 +1,362 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A queue of an interface: both directions, while there is a connection and while there is none.
+
+use crate::{
+    events::Events,
+    fault::Fault,
+    poller::Poller,
+    receiver::Receiver,
+    sender::{
+        Done,
+        Sender,
+        Sent, //
+    },
+    stats::{
+        self,
+        RxStats,
+        TxStats, //
+    },
+};
+use kernel::{
+    new_spinlock,
+    prelude::*,
+    sync::{
+        Arc,
+        SpinLock, //
+    },
+};
+use xen::{
+    evtchn::{
+        Channel,
+        Outcome, //
+    },
+    net::{
+        Netdev,
+        NoSoftirqs,
+        Polling,
+        QueueTotals,
+        Transmit,
+        TxPacket, //
+    },
+    ring::Notify,
+};
+
+/// The channels of a queue: one for each direction, or one for both.
+#[derive(Clone)]
+pub(crate) struct Line {
+    /// For what is sent.
+    pub(crate) tx: Arc<Channel<Events>>,
+    /// For what is received; [`None`] if the other one is for that, too.
+    pub(crate) rx: Option<Arc<Channel<Events>>>,
+}
+
+impl Line {
+    /// Has one processor handle the events of both directions.
+    pub(crate) fn prefer_cpu(&self, nth: u32) {
+        self.tx.prefer_cpu(nth);
+        if let Some(channel) = &self.rx {
+            channel.prefer_cpu(nth);
+        }
+    }
+
+    fn for_receiving(&self) -> &Channel<Events> {
+        self.rx.as_ref().unwrap_or(&self.tx)
+    }
+}
+
+/// A direction of a queue that is connected.
+struct Link<R> {
+    ring: R,
+    line: Line,
+}
+
+struct Side<R, S> {
+    link: Option<Link<R>>,
+    stats: S,
+    /// The queue was stopped for lack of room. For sending only.
+    stopped: bool,
+}
+
+/// A queue, which exists as long as its interface. What it has shared with a backend comes and goes.
+///
+/// Its locks are taken in softirqs; elsewhere within [`NoSoftirqs`].
+#[pin_data]
+pub(crate) struct Queue {
+    index: u32,
+    netdev: Arc<Netdev>,
+    #[pin]
+    tx: SpinLock<Side<Sender, TxStats>>,
+    #[pin]
+    rx: SpinLock<Side<Receiver, RxStats>>,
+}
+
+/// The two directions of a queue that is connected, before and after.
+pub(crate) struct Rings {
+    pub(crate) sender: Sender,
+    pub(crate) receiver: Receiver,
+}
+
+/// So many bytes of a queue may be with the backend, however long it takes (byte queue limits).
+///
+/// A backend that lends the guest's memory to its own network stack answers a packet when that is done with
+/// it. Of a datagram in fragments that is when the last one has come: if the first one were waited for before
+/// the last one is sent, neither would happen. So there must be room for some of the largest datagrams.
+const LEAST_LIMIT: u32 = 256 << 10;
+
+impl Queue {
+    /// Number `index` of an interface.
+    pub(crate) fn new(netdev: Arc<Netdev>, index: u32) -> Result<Arc<Self>> {
+        netdev.set_least_limit(index, LEAST_LIMIT);
+        Arc::pin_init(
+            pin_init!(Self {
+                index,
+                netdev,
+                tx <- new_spinlock!(
+                    Side { link: None, stats: TxStats::default(), stopped: false },
+                    "netfront::Queue::tx"
+                ),
+                rx <- new_spinlock!(
+                    Side { link: None, stats: RxStats::default(), stopped: false },
+                    "netfront::Queue::rx"
+                ),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// Gives the queue its rings. Process context.
+    pub(crate) fn connect(&self, rings: Rings, line: Line) {
+        let sender = Link {
+            ring: rings.sender,
+            line: line.clone(),
+        };
+        let receiver = Link {
+            ring: rings.receiver,
+            line,
+        };
+        let _scope = NoSoftirqs::new();
+        let mut tx = self.tx.lock();
+        tx.link = Some(sender);
+        tx.stopped = false;
+        drop(tx);
+        self.rx.lock().link = Some(receiver);
+    }
+
+    /// Takes the rings away, to be dropped where that may sleep. Nobody may be polling. Process
+    /// context.
+    pub(crate) fn disconnect(&self) -> Option<impl Sized> {
+        let scope = NoSoftirqs::new();
+        let sender = self.tx.lock().link.take();
+        let receiver = self.rx.lock().link.take();
+        drop(scope);
+        self.netdev.reset_queue(self.index);
+        // The channels are dropped before the rings: then no handler looks at them.
+        let (sender, tx_line) = sender.map(|link| (link.ring, link.line)).unzip();
+        let (receiver, rx_line) = receiver.map(|link| (link.ring, link.line)).unzip();
+        drop(tx_line);
+        drop(rx_line);
+        (sender.is_some() || receiver.is_some()).then_some((sender, receiver))
+    }
+
+    /// Has the backend look at what is on the rings. Process context.
+    pub(crate) fn wake_backend(&self) {
+        let _scope = NoSoftirqs::new();
+        let rx = self.rx.lock();
+        if let Some(link) = &rx.link {
+            link.line.for_receiving().notify();
+        }
+    }
+
+    /// See [`Operations::transmit`](xen::net::Operations::transmit).
+    pub(crate) fn transmit(&self, packet: TxPacket, more: bool) -> Transmit {
+        let mut tx = self.tx.lock();
+        let Side {
+            link,
+            stats,
+            stopped,
+        } = &mut *tx;
+        let Some(link) = link else {
+            stats.no_carrier += 1;
+            return Transmit::Taken;
+        };
+        let view = packet.view();
+        let length = view.length;
+        let (result, at_once) = match link.ring.send(packet, &view, stats) {
+            Sent::Yes => {
+                stats.packets += 1;
+                stats.bytes += u64::from(length);
+                let at_once = self.netdev.sent(self.index, length, more);
+                (Transmit::Taken, at_once)
+            }
+            Sent::Dropped => (Transmit::Taken, !more),
+            Sent::Full(packet) => (Transmit::Busy(packet), true),
+        };
+        let full = !link.ring.has_room() || matches!(result, Transmit::Busy(_));
+        if full {
+            // Whoever makes room does so under this lock. It may have been stopped, and woken by somebody
+            // who did not know why.
+            stats.stopped += u64::from(!*stopped);
+            *stopped = true;
+            self.netdev.stop_queue(self.index);
+        }
+        if at_once || full {
+            if let Notify::Needed = link.ring.push() {
+                stats.events_sent += 1;
+                link.line.tx.notify();
+            }
+        }
+        result
+    }
+
+    /// Takes back what the backend is done with. Softirq.
+    pub(crate) fn reap(&self, budget: u32) -> Result<Reaped, Fault> {
+        let mut tx = self.tx.lock();
+        let Side {
+            link,
+            stats,
+            stopped,
+        } = &mut *tx;
+        let Some(link) = link else {
+            return Ok(Reaped::default());
+        };
+        let Done {
+            packets,
+            bytes,
+            worked,
+        } = link.ring.reap(budget, stats)?;
+        if *stopped && link.ring.has_room() {
+            *stopped = false;
+            stats.woken += 1;
+            self.netdev.wake_queue(self.index);
+        }
+        let grown = link.ring.has_grown();
+        drop(tx);
+        if packets > 0 {
+            self.netdev.completed(self.index, packets, bytes);
+        }
+        Ok(Reaped { worked, grown })
+    }
+
+    /// Receives packets, `budget` of them at most, and says how many it were.
+    pub(crate) fn receive(&self, napi: &Polling<'_, Poller>, budget: u32) -> Result<Polled, Fault> {
+        let mut rx = self.rx.lock();
+        let Side { link, stats, .. } = &mut *rx;
+        let Some(link) = link else {
+            return Ok(Polled::default());
+        };
+        let polled = link.ring.receive(napi, self.index, budget, stats)?;
+        let hungry = link.ring.refill(napi, stats);
+        if let Notify::Needed = link.ring.push() {
+            stats.events_sent += 1;
+            link.line.for_receiving().notify();
+        }
+        let mut list = link.ring.take_list();
+        drop(rx);
+        let handed_over = list.hand_over(napi);
+        // The rings cannot have gone: that waits for the end of polling.
+        let mut rx = self.rx.lock();
+        rx.stats.add_handed_over(&handed_over);
+        if let Some(link) = &mut rx.link {
+            link.ring.give_list(list);
+        }
+        Ok(Polled { hungry, ..polled })
+    }
+
+    /// Asks for an event of each direction, and says whether there is something to do already.
+    pub(crate) fn wait(&self) -> Result<bool, Fault> {
+        let mut more = false;
+        if let Some(link) = &mut self.tx.lock().link {
+            more |= link.ring.wait()?;
+        }
+        if let Some(link) = &mut self.rx.lock().link {
+            more |= link.ring.wait()?;
+        }
+        Ok(more)
+    }
+
+    /// Events of these directions have been dealt with.
+    pub(crate) fn dealt_with(&self, tx: Option<Outcome>, rx: Option<Outcome>) {
+        let rx_side = self.rx.lock();
+        let Some(link) = &rx_side.link else {
+            return;
+        };
+        match (&link.line.rx, tx, rx) {
+            (Some(channel), tx, rx) => {
+                if let Some(outcome) = rx {
+                    channel.dealt_with(outcome);
+                }
+                if let Some(outcome) = tx {
+                    link.line.tx.dealt_with(outcome);
+                }
+            }
+            // One channel is for both, and each of its events, too.
+            (None, Some(Outcome::Handled), _) | (None, _, Some(Outcome::Handled)) => {
+                link.line.tx.dealt_with(Outcome::Handled);
+            }
+            (None, Some(outcome), _) | (None, None, Some(outcome)) => {
+                link.line.tx.dealt_with(outcome);
+            }
+            (None, None, None) => {}
+        }
+    }
+
+    /// Gives back what has not been needed for a while, and says whether there may be more to give back
+    /// later. Process context.
+    #[must_use]
+    pub(crate) fn trim(&self) -> bool {
+        let _scope = NoSoftirqs::new();
+        let mut tx = self.tx.lock();
+        tx.link.as_mut().is_some_and(|link| link.ring.trim())
+    }
+
+    /// Its counters.
+    pub(crate) fn stats(&self) -> (TxStats, RxStats) {
+        let _scope = NoSoftirqs::new();
+        let tx = self.tx.lock().stats;
+        let rx = self.rx.lock().stats;
+        (tx, rx)
+    }
+
+    /// What `ethtool -S` shows of it.
+    pub(crate) fn values(&self) -> [u64; stats::NAMES.len()] {
+        let (tx, rx) = self.stats();
+        stats::values(&tx, &rx)
+    }
+
+    /// Its numbers as all interfaces have them.
+    pub(crate) fn totals(&self) -> QueueTotals {
+        let (tx, rx) = self.stats();
+        QueueTotals {
+            rx_packets: rx.packets,
+            rx_bytes: rx.bytes,
+            rx_dropped: rx.dropped(),
+            rx_alloc_fail: rx.no_page.wrapping_add(rx.no_memory),
+            tx_packets: tx.packets,
+            tx_bytes: tx.bytes,
+            tx_dropped: tx.dropped(),
+            tx_stopped: tx.stopped,
+            tx_woken: tx.woken,
+        }
+    }
+}
+
+/// What came back from the backend.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Reaped {
+    /// There was any response.
+    pub(crate) worked: bool,
+    /// There are pages and references to be given back some time.
+    pub(crate) grown: bool,
+}
+
+/// What polling has brought.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Polled {
+    /// Packets.
+    pub(crate) packets: u32,
+    /// Whether there was any response.
+    pub(crate) worked: bool,
+    /// The backend has too few pages, and there is no memory for more.
+    pub(crate) hungry: bool,
+}

@@ -1,0 +1,489 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The transmit ring of a queue: the hot path out of the guest.
+//!
+//! What a packet has in its head is copied into pages that stay granted to the backend, and so is a
+//! packet that is small as a whole: that costs less than granting its memory and taking the grant back,
+//! and the backend sees nothing else of the guest. Larger parts are granted where they are, for as long
+//! as the backend has not answered.
+
+use crate::{
+    fault::Fault,
+    stats::TxStats,
+    transmit::{
+        Info,
+        Layout,
+        Obstacle,
+        Piece as Part,
+        MOST_MESSAGES,
+        MOST_SLOTS, //
+    },
+};
+use kernel::prelude::*;
+use xen::{
+    grant::{
+        Access,
+        Grant,
+        PersistentPage,
+        PersistentPool,
+        Reserve, //
+    },
+    io::netif::{
+        Checksum,
+        Gso,
+        GsoKind,
+        Status,
+        Tx,
+        FRAME_SIZE,
+        TX_SLOTS, //
+    },
+    net::{
+        self,
+        Features,
+        TxPacket,
+        View, //
+    },
+    ring::{
+        Front,
+        Notify, //
+    },
+    xenbus::{
+        DeviceRef,
+        GrantedPages, //
+    },
+};
+
+/// Slots that a packet can need.
+const MAX_SLOTS: u32 = MOST_MESSAGES as u32;
+
+/// Pages and references that a ring has from the beginning: enough for one packet of any kind, so that
+/// it can always go on.
+const LEAST: u32 = MAX_SLOTS;
+
+/// Packets of up to so many bytes are copied as a whole.
+const COPY_WHOLE: u32 = 2048;
+
+/// Memory that the backend may read until it answers.
+enum Loan {
+    /// It has been answered, or was never sent.
+    None,
+    /// A copy.
+    Page(PersistentPage),
+    /// The packet's own memory.
+    Grant(Grant),
+}
+
+/// A request with its number.
+struct Slot {
+    loan: Loan,
+    /// The number of the packet's first request, which has the packet.
+    first: u16,
+    /// The packet, its bytes, and how many of its requests are not answered.
+    packet: Option<TxPacket>,
+    length: u32,
+    left: u16,
+}
+
+/// Where the data of a part of a packet is.
+#[derive(Clone, Copy)]
+enum Source {
+    /// It is copied, from this position in the packet on.
+    Copy { position: u32 },
+    /// It is in a fragment, `within` bytes behind its start.
+    Fragment {
+        fragment: u32,
+        within: u32,
+        position: u32,
+    },
+}
+
+/// A part that the backend may read.
+struct Lent {
+    loan: Loan,
+    gref: u32,
+}
+
+/// What became of a packet.
+pub(crate) enum Sent {
+    /// It is on the ring.
+    Yes,
+    /// There is no room for it.
+    Full(TxPacket),
+    /// It was dropped, for a reason that was counted.
+    Dropped,
+}
+
+/// What the backend is done with.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Done {
+    /// Packets.
+    pub(crate) packets: u32,
+    /// ... and their bytes.
+    pub(crate) bytes: u32,
+    /// Whether there was any response.
+    pub(crate) worked: bool,
+}
+
+/// The transmit ring of a queue that is connected.
+pub(crate) struct Sender {
+    ring: Front<Tx, GrantedPages>,
+    slots: KVec<Slot>,
+    /// Numbers of requests that are free.
+    free: KVec<u16>,
+    pages: PersistentPool,
+    reserve: Reserve,
+    domain: u16,
+    /// What the backend can do.
+    terms: Features,
+    untrusted: bool,
+    /// The parts of the packet that is just being sent, one for each request, and those of them that the
+    /// backend may read already. They would be much for a stack.
+    parts: KVec<Part<Source>>,
+    lent: KVec<Lent>,
+}
+
+impl Sender {
+    /// Makes a ring for the backend of `dev`, which can do what is in `terms`, and sees nothing but packets
+    /// if it is `untrusted`.
+    pub(crate) fn new(dev: &DeviceRef, terms: Features, untrusted: bool) -> Result<Self> {
+        let ring = Front::new(GrantedPages::new(dev, 0)?).map_err(|_| EINVAL)?;
+        // CAST: 256.
+        let count = TX_SLOTS as u16;
+        let mut slots = KVec::with_capacity(count.into(), GFP_KERNEL)?;
+        let mut free = KVec::with_capacity(count.into(), GFP_KERNEL)?;
+        for id in 0..count {
+            slots.push(
+                Slot {
+                    loan: Loan::None,
+                    first: id,
+                    packet: None,
+                    length: 0,
+                    left: 0,
+                },
+                GFP_KERNEL,
+            )?;
+            // The lowest number is taken first.
+            free.push(count - 1 - id, GFP_KERNEL)?;
+        }
+        let domain = dev.otherend_id();
+        // Each page that stays granted has a reference, and each request may have one.
+        // CAST: A packet has few slots.
+        let mut reserve = Reserve::new(2 * LEAST as u16, 2 * TX_SLOTS)?;
+        let pages = PersistentPool::new(
+            domain,
+            Access::ReadOnly,
+            false,
+            (LEAST, TX_SLOTS),
+            &mut reserve,
+        )?;
+        Ok(Self {
+            ring,
+            slots,
+            free,
+            pages,
+            reserve,
+            domain,
+            terms,
+            untrusted,
+            parts: KVec::with_capacity(MOST_SLOTS, GFP_KERNEL)?,
+            lent: KVec::with_capacity(MOST_SLOTS, GFP_KERNEL)?,
+        })
+    }
+
+    /// The reference of the ring's page, to tell the backend.
+    pub(crate) fn gref(&self) -> u32 {
+        self.ring.memory().grefs().first().copied().unwrap_or(0)
+    }
+
+    /// Whether any packet has room.
+    pub(crate) fn has_room(&self) -> bool {
+        self.ring.free() >= MAX_SLOTS && self.free.len() >= MOST_SLOTS
+    }
+
+    /// Puts a packet on the ring. The backend does not see it before [`push`](Self::push).
+    pub(crate) fn send(&mut self, packet: TxPacket, view: &View, stats: &mut TxStats) -> Sent {
+        if view.is_strange {
+            stats.oversized += 1;
+            return Sent::Dropped;
+        }
+        let copied = self.untrusted || view.length <= COPY_WHOLE;
+        let mut planned = self.plan(&packet, view, copied);
+        if let Err(Obstacle::Linearize | Obstacle::CopyHead) = planned {
+            stats.linearized += 1;
+            planned = self.plan(&packet, view, true);
+        }
+        let Ok(layout) = planned else {
+            stats.oversized += 1;
+            return Sent::Dropped;
+        };
+        if !self.can_send(view, &layout) {
+            stats.unsupported += 1;
+            return Sent::Dropped;
+        }
+        // CAST: Few.
+        if self.ring.free() < layout.slots() as u32 || self.free.len() < layout.pieces() {
+            return Sent::Full(packet);
+        }
+        if !self.lend_all(&packet, stats) {
+            stats.no_memory += 1;
+            return Sent::Dropped;
+        }
+        packet.take_time();
+        self.fill(packet, view, &layout);
+        Sent::Yes
+    }
+
+    /// Whether the backend takes such a packet. The kernel has asked for that, but it may have been for an
+    /// earlier one.
+    fn can_send(&self, view: &View, layout: &Layout) -> bool {
+        let either = |feature: Features, other: Features| {
+            self.terms.contains(feature) || self.terms.contains(other)
+        };
+        let segmentation = match view.gso {
+            None => true,
+            Some(net::Gso::TcpV4(_)) => self.terms.contains(Features::SEGMENTATION_V4),
+            Some(net::Gso::TcpV6(_)) => self.terms.contains(Features::SEGMENTATION_V6),
+        };
+        let checksum = view.checksum != net::Checksum::Blank
+            || either(Features::CHECKSUM_V4, Features::CHECKSUM_V6);
+        let pieces = layout.pieces() == 1 || self.terms.contains(Features::SCATTER_GATHER);
+        segmentation && checksum && pieces
+    }
+
+    /// How a packet is to be sent: copied as a whole, or its head only.
+    fn plan(&mut self, packet: &TxPacket, view: &View, copied: bool) -> Result<Layout, Obstacle> {
+        let parts = &mut self.parts;
+        parts.clear();
+        let mut add = |frame, offset, length| {
+            let part = Part {
+                frame,
+                offset,
+                length,
+            };
+            // There is room for as many as a packet may have.
+            parts
+                .push_within_capacity(part)
+                .map_err(|_| Obstacle::Linearize)
+        };
+        let head = if copied {
+            view.length
+        } else {
+            view.head_length
+        };
+        let mut position = 0;
+        while position < head {
+            let length = (head - position).min(FRAME_SIZE);
+            add(Source::Copy { position }, 0, length)?;
+            position += length;
+        }
+        let fragments = if copied { 0 } else { view.fragments };
+        for fragment in 0..fragments {
+            let mut within = 0;
+            while let Some(piece) = packet.piece(fragment, within) {
+                let source = Source::Fragment {
+                    fragment,
+                    within,
+                    position,
+                };
+                add(source, piece.offset, piece.length)?;
+                position += piece.length;
+                within += piece.length;
+                if piece.rest == 0 {
+                    break;
+                }
+            }
+        }
+        let info = Info {
+            length: view.length,
+            checksum: match view.checksum {
+                net::Checksum::Unknown => Checksum::Unknown,
+                net::Checksum::Blank => Checksum::Blank,
+                net::Checksum::Good => Checksum::Validated,
+            },
+            gso: view.gso.map(|gso| Gso {
+                size: gso.size(),
+                kind: match gso {
+                    net::Gso::TcpV4(_) => GsoKind::TcpV4,
+                    net::Gso::TcpV6(_) => GsoKind::TcpV6,
+                },
+            }),
+            hash: None,
+        };
+        Layout::new(info, self.parts.iter().copied())
+    }
+
+    /// Lends all parts of a packet to the backend; [`false`] if there is not enough memory.
+    fn lend_all(&mut self, packet: &TxPacket, stats: &mut TxStats) -> bool {
+        let mut index = 0;
+        while let Some(part) = self.parts.get(index).copied() {
+            index += 1;
+            let lent = self.lend(packet, &part, stats);
+            // There is room for as many as there are parts.
+            if let Some(lent) = lent {
+                let _ = self.lent.push_within_capacity(lent);
+                continue;
+            }
+            while let Some(lent) = self.lent.pop() {
+                // Nobody knows the reference, so that it is not in use.
+                let _ = self.take_back(lent.loan);
+            }
+            return false;
+        }
+        true
+    }
+
+    /// Lends part of a packet to the backend, if there is memory for that.
+    fn lend(
+        &mut self,
+        packet: &TxPacket,
+        part: &Part<Source>,
+        stats: &mut TxStats,
+    ) -> Option<Lent> {
+        let position = match part.frame {
+            Source::Copy { position } => position,
+            Source::Fragment {
+                fragment,
+                within,
+                position,
+            } => {
+                let frame = packet.piece(fragment, within)?.frame();
+                let grant = frame
+                    .and_then(|frame| self.reserve.grant(self.domain, &frame, Access::ReadOnly));
+                if let Some(grant) = grant {
+                    stats.granted += 1;
+                    return Some(Lent {
+                        gref: grant.gref(),
+                        loan: Loan::Grant(grant),
+                    });
+                }
+                // References are short, or it is not memory that can be lent.
+                position
+            }
+        };
+        stats.copied += 1;
+        let mut page = self.pages.take(&mut self.reserve)?;
+        if !packet.copy_to(position, part.length, page.page_mut(), part.offset) {
+            self.pages.give(page);
+            return None;
+        }
+        Some(Lent {
+            gref: page.gref(),
+            loan: Loan::Page(page),
+        })
+    }
+
+    /// Ends a loan.
+    fn take_back(&mut self, loan: Loan) -> Result<(), Fault> {
+        match loan {
+            Loan::None => Ok(()),
+            Loan::Page(page) => {
+                self.pages.give(page);
+                Ok(())
+            }
+            Loan::Grant(grant) => self.reserve.end(grant).map_err(Fault::StillMapped),
+        }
+    }
+
+    /// Writes a packet's requests. There is room for them, and there are numbers.
+    fn fill(&mut self, packet: TxPacket, view: &View, layout: &Layout) {
+        let mut packet = Some(packet);
+        let mut first = None;
+        let mut lent = self.lent.drain_all();
+        for message in layout.messages(self.parts.iter().copied()) {
+            let slot = message.slot(|_| {
+                let lent = lent.next().ok_or(())?;
+                let id = self.free.pop().ok_or(())?;
+                let head = *first.get_or_insert(id);
+                if let Some(slot) = self.slots.get_mut(usize::from(id)) {
+                    slot.loan = lent.loan;
+                    slot.first = head;
+                    slot.left = 0;
+                    slot.length = view.length;
+                    slot.packet = packet.take();
+                }
+                if let Some(slot) = self.slots.get_mut(usize::from(head)) {
+                    slot.left += 1;
+                }
+                Ok::<_, ()>((lent.gref, id))
+            });
+            let (Ok(slot), Some(place)) = (slot, self.ring.reserve()) else {
+                return;
+            };
+            place.fill(&slot);
+        }
+    }
+
+    /// Shows the backend what is on the ring, and says whether it must be woken.
+    pub(crate) fn push(&mut self) -> Notify {
+        self.ring.push()
+    }
+
+    /// Takes responses, as many as there can be at once. `budget` is that of polling.
+    pub(crate) fn reap(&mut self, budget: u32, stats: &mut TxStats) -> Result<Done, Fault> {
+        let mut done = Done::default();
+        for _ in 0..TX_SLOTS {
+            let Some(response) = self.ring.next_response().map_err(Fault::TxProducer)? else {
+                break;
+            };
+            done.worked = true;
+            match response.status() {
+                // For a slot that has no number.
+                Status::Null => continue,
+                Status::Okay => {}
+                Status::Dropped | Status::Error => stats.refused += 1,
+            }
+            self.answered(response.id, budget, &mut done)?;
+        }
+        Ok(done)
+    }
+
+    fn answered(&mut self, id: u16, budget: u32, done: &mut Done) -> Result<(), Fault> {
+        let slot = self.slots.get_mut(usize::from(id)).ok_or(Fault::TxId(id))?;
+        let loan = core::mem::replace(&mut slot.loan, Loan::None);
+        if let Loan::None = loan {
+            return Err(Fault::TxId(id));
+        }
+        let first = slot.first;
+        self.take_back(loan)?;
+        let head = self
+            .slots
+            .get_mut(usize::from(first))
+            .ok_or(Fault::TxId(id))?;
+        head.left = head.left.saturating_sub(1);
+        let length = head.length;
+        let packet = if head.left == 0 {
+            head.packet.take()
+        } else {
+            None
+        };
+        // The packet is found by its first number, which is in use until all are answered. There is
+        // room for each: it was taken from there.
+        if id != first {
+            let _ = self.free.push_within_capacity(id);
+        }
+        if let Some(packet) = packet {
+            let _ = self.free.push_within_capacity(first);
+            done.packets += 1;
+            done.bytes = done.bytes.saturating_add(length);
+            packet.sent(budget);
+        }
+        Ok(())
+    }
+
+    /// Asks for an event at the next response, and says whether there is one already.
+    pub(crate) fn wait(&mut self) -> Result<bool, Fault> {
+        self.ring.wait_for_responses().map_err(Fault::TxProducer)
+    }
+
+    /// Whether there are pages or references that can be given back some time.
+    pub(crate) fn has_grown(&self) -> bool {
+        self.pages.has_grown() || self.reserve.has_grown()
+    }
+
+    /// Gives back pages and references that have not been needed for a while.
+    pub(crate) fn trim(&mut self) -> bool {
+        self.pages.trim(&mut self.reserve);
+        self.reserve.trim();
+        self.has_grown()
+    }
+}
