@@ -12,11 +12,15 @@ use kernel::prelude::*;
 use xen::{
     io,
     memory,
-    ring, //
+    ring,
+    xenbus, //
 };
 
-// As the backend's root calls it.
-use io::blkif::back as wire;
+// As the roots of the drivers call them.
+use io::{
+    blkif::back as wire,
+    netif, //
+};
 
 #[path = "../../xen"]
 mod xen {
@@ -48,6 +52,26 @@ mod blkback {
     pub(crate) mod persistent;
     pub(crate) mod polling;
     pub(crate) mod request;
+}
+
+#[path = "../../netback"]
+mod netback {
+    pub(crate) mod control;
+    pub(crate) mod credit;
+    pub(crate) mod delivery;
+    pub(crate) mod features;
+    pub(crate) mod hash;
+    pub(crate) mod multicast;
+    pub(crate) mod plan;
+    pub(crate) mod stall;
+    pub(crate) mod transmit;
+}
+
+#[path = "../../netfront"]
+mod netfront {
+    pub(crate) mod features;
+    pub(crate) mod receive;
+    pub(crate) mod transmit;
 }
 
 /// What `xen/memory.rs` needs of the generated bindings.

@@ -17,11 +17,15 @@ mod interleavings;
 
 use xen::{
     io,
-    ring, //
+    ring,
+    xenbus, //
 };
 
-// As the backend's root calls it.
-use io::blkif::back as wire;
+// As the roots of the drivers call them.
+use io::{
+    blkif::back as wire,
+    netif, //
+};
 
 #[path = "../../../xen"]
 mod xen {
@@ -51,4 +55,24 @@ mod blkback {
     pub mod features;
     pub mod polling;
     pub mod request;
+}
+
+#[path = "../../../netback"]
+mod netback {
+    pub mod control;
+    pub mod credit;
+    pub mod delivery;
+    pub mod features;
+    pub mod hash;
+    pub mod multicast;
+    pub mod plan;
+    pub mod stall;
+    pub mod transmit;
+}
+
+#[path = "../../../netfront"]
+mod netfront {
+    pub mod features;
+    pub mod receive;
+    pub mod transmit;
 }

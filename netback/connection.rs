@@ -1,0 +1,404 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The connection to a frontend: what it has written, its rings mapped, its channels bound.
+
+use crate::{
+    backend::Backend,
+    control_ring::ControlRing,
+    delivery::{
+        Delivery,
+        Description, //
+    },
+    events::{
+        Events,
+        Line, //
+    },
+    failure::Failure,
+    features::{
+        self,
+        ChannelKeys,
+        ControlKeys,
+        FrontendKeys,
+        QueueChoice,
+        QueueLayout, //
+    },
+    files::Files,
+    guest_rx::GuestRx,
+    guest_tx::GuestTx,
+    interface::Interface,
+    poller::{
+        Directions,
+        Poller, //
+    },
+    queue::Rings,
+    rules::Rules,
+    transmit::Limits,
+    FATAL_SKB_SLOTS,
+    RX_DRAIN_TIMEOUT_MSECS,
+    RX_STALL_TIMEOUT_MSECS, //
+};
+use core::ffi::CStr;
+use kernel::{
+    prelude::*,
+    str::CString,
+    sync::Arc, //
+};
+use xen::{
+    evtchn::Channel,
+    io::netif::{
+        self,
+        parse_address,
+        RX_SLOTS,
+        TX_SLOTS, //
+    },
+    net::{
+        Features,
+        Napi,
+        NapiGuard,
+        NoSoftirqs,
+        PagePool,
+        Rtnl, //
+    },
+    ring::{
+        AttachError,
+        Back,
+        Protocol, //
+    },
+    xenbus::{
+        store,
+        DeviceRef,
+        MappedPages, //
+    },
+};
+
+/// Bytes of headers that can be before what an MTU counts.
+const HEADERS: u32 = 18;
+
+/// Bytes of the largest packet that TCP makes.
+const MOST_TCP: u32 = 65_536 + 14;
+
+/// What the frontend has written.
+pub(crate) struct Agreement {
+    layout: QueueLayout,
+    features: features::Features,
+    control: Option<features::ControlRing>,
+    /// Bytes that a packet is to have at most, without the Ethernet header, if the toolstack has said so.
+    mtu: Option<u32>,
+}
+
+impl Agreement {
+    /// Reads what a frontend has written that could choose among `max_queues` queues.
+    pub(crate) fn read(dev: &DeviceRef, otherend: &CStr, max_queues: u32) -> Result<Self, Failure> {
+        let own = dev.nodename();
+        let number = |key| store::read::<u32>(otherend, key);
+        let choice = QueueChoice {
+            queues: number(c"multi-queue-num-queues")?,
+            max_queues,
+        };
+        let layout = choice.check()?;
+        let mac = store::read_text(own, c"mac")
+            .map_err(|errno| Failure::Errno("reading mac", errno))?
+            .ok_or(features::FeatureError::Missing("mac"))?;
+        if parse_address(mac.as_bytes()).is_none() {
+            return Err(Failure::Address(mac));
+        }
+        let keys = FrontendKeys {
+            request_rx_copy: number(c"request-rx-copy")?,
+            feature_rx_notify: number(c"feature-rx-notify")?,
+            feature_sg: number(c"feature-sg")?,
+            feature_gso_tcpv4: number(c"feature-gso-tcpv4")?,
+            feature_gso_tcpv6: number(c"feature-gso-tcpv6")?,
+            feature_no_csum_offload: number(c"feature-no-csum-offload")?,
+            feature_ipv6_csum_offload: number(c"feature-ipv6-csum-offload")?,
+            request_multicast_control: number(c"request-multicast-control")?,
+            xdp_headroom: number(c"xdp-headroom")?,
+        };
+        let control = ControlKeys {
+            gref: number(c"ctrl-ring-ref")?,
+            port: number(c"event-channel-ctrl")?,
+        };
+        Ok(Self {
+            layout,
+            features: keys.check()?,
+            control: control.check()?,
+            mtu: store::read(own, c"mtu")?,
+        })
+    }
+
+    /// What the interface can do.
+    fn offered(&self) -> Features {
+        let features = &self.features;
+        Features::NONE
+            .and_if(features.sg, Features::SCATTER_GATHER | Features::FRAG_LIST)
+            .and_if(features.csum_v4, Features::CHECKSUM_V4)
+            .and_if(features.csum_v6, Features::CHECKSUM_V6)
+            .and_if(features.gso_v4, Features::SEGMENTATION_V4)
+            .and_if(features.gso_v6, Features::SEGMENTATION_V6)
+    }
+
+    /// How many requests the largest packet can need.
+    fn most_slots(&self, mtu: u32) -> u32 {
+        let features = &self.features;
+        let (length, gso) = if features.gso_v4 || features.gso_v6 {
+            let gso = netif::Gso {
+                size: 1,
+                kind: netif::GsoKind::TcpV4,
+            };
+            (MOST_TCP, Some(gso))
+        } else {
+            (mtu.saturating_add(HEADERS), None)
+        };
+        let what = Description {
+            length,
+            checksum: netif::Checksum::Unknown,
+            gso,
+            hash: None,
+        };
+        let slots = Delivery::new(what, features.xdp_headroom.into()).slots();
+        slots.min(RX_SLOTS)
+    }
+}
+
+/// What the frontend has written of a queue.
+struct QueueKeys {
+    tx_gref: u32,
+    rx_gref: u32,
+    channels: features::Channels,
+}
+
+impl QueueKeys {
+    fn read(otherend: &CStr, layout: QueueLayout, index: u32) -> Result<Self, Failure> {
+        let own;
+        let dir = if layout.own_directories {
+            own = CString::try_from_fmt(fmt!("{otherend}/queue-{index}"))
+                .map_err(|errno| Failure::Errno("allocating memory", errno))?;
+            &*own
+        } else {
+            otherend
+        };
+        let channels = ChannelKeys {
+            tx: store::read(dir, c"event-channel-tx")?,
+            rx: store::read(dir, c"event-channel-rx")?,
+            shared: store::read(dir, c"event-channel")?,
+        };
+        Ok(Self {
+            tx_gref: store::require(dir, c"tx-ring-ref")?,
+            rx_gref: store::require(dir, c"rx-ring-ref")?,
+            channels: channels.check()?,
+        })
+    }
+
+    /// The failure to use what they name.
+    fn failed(&self, errno: Error) -> Failure {
+        Failure::Rings {
+            grefs: (self.tx_gref, self.rx_gref),
+            ports: match self.channels {
+                features::Channels::Split { tx, rx } => (tx, rx),
+                features::Channels::Shared(port) => (port, port),
+            },
+            errno,
+        }
+    }
+
+    fn map<P: Protocol>(
+        &self,
+        dev: &DeviceRef,
+        gref: u32,
+    ) -> Result<Back<P, MappedPages>, Failure> {
+        let pages = MappedPages::new(dev, &[gref]).map_err(|errno| self.failed(errno))?;
+        Back::attach(pages).map_err(|error| match error {
+            AttachError::TooSmall => self.failed(EINVAL),
+            AttachError::Impossible(impossible) => Failure::Ring(impossible),
+        })
+    }
+
+    /// Binds the channels, under names by which tools know what they are for.
+    fn bind(
+        &self,
+        dev: &DeviceRef,
+        napi: &Arc<Napi<Poller>>,
+        interface: &CStr,
+        index: u32,
+    ) -> Result<Line> {
+        let channel = |port, name, directions| -> Result<Arc<Channel<Events>>> {
+            let events = Arc::new(Events::new(napi.clone(), directions), GFP_KERNEL)?;
+            let channel = Channel::to_remote(dev, port, name, events)?;
+            Ok(Arc::new(channel, GFP_KERNEL)?)
+        };
+        Ok(match self.channels {
+            features::Channels::Split { tx, rx } => {
+                let tx_name = CString::try_from_fmt(fmt!("{interface}-q{index}-tx"))?;
+                let rx_name = CString::try_from_fmt(fmt!("{interface}-q{index}-rx"))?;
+                Line {
+                    tx: channel(tx, tx_name, Directions::TX)?,
+                    rx: Some(channel(rx, rx_name, Directions::RX)?),
+                }
+            }
+            features::Channels::Shared(port) => {
+                let name = CString::try_from_fmt(fmt!("{interface}-q{index}"))?;
+                Line {
+                    tx: channel(port, name, Directions::BOTH)?,
+                    rx: None,
+                }
+            }
+        })
+    }
+}
+
+/// A queue of a connection.
+struct Member {
+    guard: NapiGuard<Poller>,
+    napi: Arc<Napi<Poller>>,
+}
+
+/// The connection to a frontend: rings, channels, and the polling of them. To be [ended](Self::end).
+pub(crate) struct Connection {
+    members: KVec<Member>,
+    control: Option<ControlRing>,
+    files: Option<Files>,
+}
+
+impl Connection {
+    /// Makes it. The interface has no carrier, and none of its queues a ring.
+    pub(crate) fn new(
+        backend: &Arc<Backend>,
+        dev: &DeviceRef,
+        otherend: &CStr,
+        interface: &Arc<Interface>,
+        rules: &Arc<Rules>,
+        agreement: &Agreement,
+    ) -> Result<Self, Failure> {
+        let count = agreement.layout.queues;
+        let mut keys = KVec::new();
+        for index in 0..count {
+            let queue = QueueKeys::read(otherend, agreement.layout, index)?;
+            keys.push(queue, GFP_KERNEL)?;
+        }
+        rules.follow(
+            &agreement.features,
+            RX_DRAIN_TIMEOUT_MSECS.get(),
+            RX_STALL_TIMEOUT_MSECS.get(),
+            agreement.most_slots(interface.netdev().mtu()),
+        );
+        let mut connection = Self {
+            members: KVec::new(),
+            control: None,
+            files: None,
+        };
+        if let Some(control) = agreement.control {
+            let ring = ControlRing::new(backend, dev, rules, control, count)?;
+            connection.control = Some(ring);
+        }
+        let rtnl = Rtnl::lock();
+        let made = connection
+            .make(backend, dev, interface, &keys, &rtnl)
+            .and_then(|()| {
+                interface
+                    .netdev()
+                    .set_queues(&rtnl, count)
+                    .map_err(|errno| Failure::Errno("setting the number of queues", errno))
+            });
+        if let Err(failure) = made {
+            connection.end(interface, rtnl);
+            return Err(failure);
+        }
+        interface.agree(count, agreement.offered());
+        interface.follow_offer(&rtnl);
+        if let Some(mtu) = agreement.mtu {
+            // What the toolstack wants is no reason to do without the interface.
+            if interface.netdev().mtu() != mtu && interface.netdev().set_mtu(&rtnl, mtu).is_err() {
+                dev_warn!(dev.as_ref(), "mtu is {mtu}, which cannot be\n");
+            }
+        }
+        interface.netdev().set_carrier(&rtnl, true);
+        if interface.netdev().is_running() {
+            interface.netdev().wake_all();
+        }
+        drop(rtnl);
+        // Nothing depends on them.
+        connection.files = Files::new(interface, rules, connection.control.is_some()).ok();
+        connection.poll_all();
+        Ok(connection)
+    }
+
+    /// Makes the queues.
+    fn make(
+        &mut self,
+        backend: &Arc<Backend>,
+        dev: &DeviceRef,
+        interface: &Interface,
+        keys: &[QueueKeys],
+        rtnl: &Rtnl,
+    ) -> Result<(), Failure> {
+        let failed = |what| move |errno| Failure::Errno(what, errno);
+        for (index, keys) in (0..).zip(keys) {
+            let queue = interface
+                .queue(index)
+                .ok_or(Failure::Errno("a ring without a queue", EINVAL))?;
+            let tx = keys.map(dev, keys.tx_gref)?;
+            let rx = keys.map(dev, keys.rx_gref)?;
+            let poller = Poller::new(queue.clone(), backend.clone());
+            let (napi, guard) = Napi::new(interface.netdev().clone(), index, poller, rtnl)
+                .map_err(failed("adding a queue"))?;
+            self.members.push(
+                Member {
+                    guard,
+                    napi: napi.clone(),
+                },
+                GFP_KERNEL,
+            )?;
+            let pool = PagePool::new(napi.clone(), index, TX_SLOTS)
+                .map_err(failed("making a page pool"))?;
+            let limits = Limits::new(FATAL_SKB_SLOTS.get());
+            let rings = Rings {
+                tx: GuestTx::new(dev, tx, pool, limits).map_err(failed("allocating memory"))?,
+                rx: GuestRx::new(dev, rx).map_err(failed("allocating memory"))?,
+            };
+            let line = keys
+                .bind(dev, &napi, interface.netdev().name(), index)
+                .map_err(|errno| keys.failed(errno))?;
+            queue
+                .connect(rings, line, napi)
+                .map_err(failed("allocating memory"))?;
+        }
+        // Nothing is polled before everything is there: from then on pages and rings go only after the end
+        // of polling.
+        for member in &mut self.members {
+            member.guard.enable();
+        }
+        Ok(())
+    }
+
+    /// Ends it. The interface has no carrier, and nobody sends any more.
+    pub(crate) fn end(self, interface: &Interface, rtnl: Rtnl) {
+        let Self {
+            members,
+            control,
+            files,
+        } = self;
+        let mut napis = KVec::new();
+        let mut remains = KVec::new();
+        for (index, member) in (0..).zip(members) {
+            member.guard.remove(&rtnl);
+            if let Some(queue) = interface.queue(index) {
+                if let Some(rings) = queue.disconnect() {
+                    // Without memory it is dropped at once, with the lock held a little longer.
+                    let _ = remains.push(rings, GFP_KERNEL);
+                }
+            }
+            let _ = napis.push(member.napi, GFP_KERNEL);
+        }
+        drop(rtnl);
+        drop(files);
+        drop(control);
+        drop(remains);
+    }
+
+    /// Has all queues look for something to do. Process context.
+    pub(crate) fn poll_all(&self) {
+        let _scope = NoSoftirqs::new();
+        for member in &self.members {
+            member.napi.schedule();
+        }
+    }
+}
