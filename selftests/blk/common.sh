@@ -16,12 +16,6 @@ attach_new() {
 	fi
 }
 
-# ktap_equal NAME EXPECTED ACTUAL
-ktap_equal() {
-	[ "$2" = "$3" ] || ktap_print_msg "$1: \"$3\" instead of \"$2\""
-	ktap_test "$1" test "$2" = "$3"
-}
-
 # With the C driver this run is the control.
 is_c() {
 	[ "$XENVM_FRONT_BLKFRONT" = c ]

@@ -5,6 +5,7 @@
 # control: c/rust c/c
 # timeout: 400
 # tier: long
+# cpu: max,-xsave,-fsgsbase,-pcid,-invpcid,-la57,-smap,-umip
 
 # shellcheck source=selftests/blk/common.sh
 . ./common.sh

@@ -89,3 +89,9 @@ ktap_finished() {
 	fi
 	exit $KTAP_PASS
 }
+
+# ktap_equal NAME EXPECTED ACTUAL
+ktap_equal() {
+	[ "$2" = "$3" ] || ktap_print_msg "$1: \"$3\" instead of \"$2\""
+	ktap_test "$1" test "$2" = "$3"
+}

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # Runs test scripts in dom0, one after the other, for `xenvm check`. Each argument is
-# NAME|SCRIPT|DRIVER|SECONDS|BACKEND. Lines that begin with @ tell the host where a test starts and ends, and
-# how long it may take on this machine at this time.
+# NAME|SCRIPT|FRONTEND|BUILD|SECONDS|BACKEND|BUILD. Lines that begin with @ tell the host where a test starts
+# and ends, and how long it may take on this machine at this time.
 
 # shellcheck source=selftests/lib/xen.sh
 . "$XENVM_LIB/xen.sh"
@@ -22,18 +22,18 @@ clean_up() {
 }
 
 for test; do
-	IFS='|' read -r name script driver limit backend <<<"$test"
+	IFS='|' read -r name script front driver limit back backend <<<"$test"
 	measure_slowness
 	limit=$(stretch "$limit")
 	echo "@begin $limit $name"
-	if ! backend_driver blkback "$backend"; then
-		echo "Bail out! dom0 does not run the $backend build of xen-blkback"
+	if ! backend_driver "$back" "$backend"; then
+		echo "Bail out! dom0 does not run the $backend build of xen-$back"
 		echo "@end $name 1"
 		continue
 	fi
 	# The script runs in a process group of its own, so that nothing of it is left behind.
 	# shellcheck disable=SC2016 # expanded by the inner shell
-	XENVM_FRONT_BLKFRONT=$driver XENVM_BACK_BLKBACK=$backend setsid timeout --foreground -k 5 "$limit" bash -c \
+	env "XENVM_FRONT_${front^^}=$driver" "XENVM_BACK_${back^^}=$backend" setsid timeout --foreground -k 5 "$limit" bash -c \
 		'. "$XENVM_LIB/ktap.sh"; . "$XENVM_LIB/xen.sh"; cd "$(dirname "$0")"; . "$0"' \
 		"$PWD/$script" </dev/null &
 	group=$!

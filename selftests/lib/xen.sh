@@ -3,6 +3,9 @@
 #
 # Guests, disks and what Xen knows of them, for jobs and tests that run in dom0.
 
+# shellcheck source=selftests/lib/net.sh
+. "$XENVM_LIB/net.sh"
+
 export XENVM_GUESTS=/run/guests
 XENVM_QUICK=${XENVM_QUICK:-30}
 
@@ -190,7 +193,11 @@ guest_reset_all() {
 		for vdev in $(xenstore-list "$(guest_home "$name")/device/vbd" 2>/dev/null); do
 			disk_detach "$name" "$vdev" || continue 2
 		done
-		guest_run "$name" 30 "rm -rf /tmp/*; rmmod xen-blkfront && modprobe xen-blkfront" >/dev/null ||
+		for vdev in $(vif_list "$name"); do
+			vif_detach "$name" "$vdev" || continue 2
+		done
+		guest_run "$name" 30 "rm -rf /tmp/*; rmmod xen-blkfront xen-netfront &&
+			modprobe xen-blkfront && modprobe xen-netfront" >/dev/null ||
 			guest_destroy "$name"
 	done
 }

@@ -21,6 +21,8 @@ DEFAULT_LIMIT = 120
 CLEAN_UP = 150
 # What a test is taken to last, in seconds, that has not run here yet.
 UNKNOWN = 60
+# The two drivers of a pair, by the folder of a test.
+DRIVERS = {"blk": ("blkfront", "blkback"), "net": ("netfront", "netback")}
 TIERS = {"host": "unit tests on the host", "kunit": "KUnit suites in a kernel"}
 NAMES = {0: "ok", 1: "FAIL", 4: "skip"}
 
@@ -31,6 +33,7 @@ class Test:
     def __init__(self, script, header, pair):
         self.script = script
         front, _, back = pair.partition("/")
+        self.drivers = DRIVERS[script.parent.name]
         self.driver = front or "default"
         self.backend = back or "default"
         self.name = f"{script.parent.name}/{script.stem}" + (f" ({pair})" if pair else "")
@@ -39,16 +42,19 @@ class Test:
         self.long = header.get("tier") == "long" or pair in header.get("control", "").split()
         # Words for Xen's command line: such tests have a boot of their own.
         self.xen_args = tuple(header.get("xen-arg", "").split())
+        # Another CPU model, likewise.
+        self.cpu = header.get("cpu")
         self.allowed = [re.compile(pattern) for pattern in header.get("allow-console", [])]
         self.lines = []
         self.begun = 0.0
 
-    def word(self, front, back):
+    def word(self, fronts, backs):
         """Returns what dom0 is told of the test, with the default drivers of a guest and of dom0."""
-        driver = front if self.driver == "default" else self.driver
-        backend = back if self.backend == "default" else self.backend
+        front, back = self.drivers
+        driver = fronts.get(front, "c") if self.driver == "default" else self.driver
+        backend = backs.get(back, "c") if self.backend == "default" else self.backend
         script = f"{self.script.parent.name}/{self.script.name}"
-        return f"{self.name}|{script}|{driver}|{self.limit}|{backend}"
+        return f"{self.name}|{script}|{front}|{driver}|{self.limit}|{back}|{backend}"
 
 
 def header_of(script):
@@ -57,7 +63,7 @@ def header_of(script):
     for line in script.read_text().splitlines():
         if not line.startswith("#"):
             break
-        match = re.match(r"# (pairs|control|timeout|allow-console|tier|xen-arg): *(.*)", line)
+        match = re.match(r"# (pairs|control|timeout|allow-console|tier|xen-arg|cpu): *(.*)", line)
         if match and match.group(1) == "allow-console":
             header.setdefault("allow-console", []).append(match.group(2))
         elif match:
@@ -68,13 +74,14 @@ def header_of(script):
 def scripts():
     """Returns all test scripts' runs: those with one pair of drivers together, to keep its guests."""
     tests = []
-    for script in sorted(cache.SELFTESTS.glob("*/test_*.sh")):
+    for script in sorted(path for folder in DRIVERS
+                         for path in (cache.SELFTESTS / folder).glob("test_*.sh")):
         header = header_of(script)
         pairs = f"{header.get('pairs', '')} {header.get('control', '')}"
         for pair in pairs.split() or [""]:
             tests.append(Test(script, header, pair))
     order = {"default": 0, "rust": 1, "c": 2}
-    return sorted(tests, key=lambda test: (order[test.backend], order[test.driver]))
+    return sorted(tests, key=lambda test: (test.drivers, order[test.backend], order[test.driver]))
 
 
 class Report:
@@ -194,9 +201,10 @@ class Boot:
         tests = list(self.tests.values())
         machine = self.machine = Machine(self.name, self.options)
         built = modules.built(machine.release)
-        front = modules.variants(machine.options.front, built).get("blkfront", "c")
-        back = modules.variants(machine.options.back, built, default="c").get("blkback", "c")
-        machine.prepare(None, ["../lib/run_tests.sh", *(test.word(front, back) for test in tests)])
+        fronts = modules.variants(machine.options.front, built)
+        backs = modules.variants(machine.options.back, built, default="c")
+        machine.prepare(None, ["../lib/run_tests.sh",
+                               *(test.word(fronts, backs) for test in tests)])
         for group in {test.script.parent for test in tests}:
             target = machine.folder / "job/job" / group.name
             subprocess.run(["cp", "-r", str(group), str(target)], check=True)
@@ -251,11 +259,13 @@ def machines(arguments, tests):
 
 def run_share(tests, arguments, report, **options):
     """Runs tests, on one machine after the other: what needs another one, and should they hang."""
-    for xen_args in dict.fromkeys(test.xen_args for test in tests):
-        group = [test for test in tests if test.xen_args == xen_args]
+    for machine in dict.fromkeys((test.xen_args, test.cpu) for test in tests):
+        group = [test for test in tests if (test.xen_args, test.cpu) == machine]
+        xen_args, cpu = machine
+        special = {"cpu": cpu} if cpu else {}
         words = [*(arguments.xen_arg or []), *xen_args]
         while group:
-            group = Boot(group, arguments, report, xen_arg=words, **options).run()
+            group = Boot(group, arguments, report, xen_arg=words, **special, **options).run()
 
 
 def between_domains(tests, arguments, report):

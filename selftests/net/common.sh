@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+#
+# What the tests of the network drivers have in common.
+#
+# Tests of pairs with C's frontend allow it a warning in xennet_disconnect_backend(): it takes references to
+# pages of packets that it still has to send, also of slabs, which do not count them.
+
+# share_guest: the guest n that most tests share. Two virtual CPUs make two queues an interface.
+share_guest() {
+	guest_create n vcpus=2 timeout=240 || ktap_exit_fail_msg "no guest"
+}
+
+# What an interface is to be, as `xl network-attach` takes it.
+vif_options=()
+
+# attach_new: gives the guest an interface, whose number is in $vif, its name in the guest in
+# $node and in dom0 in $back afterwards; ends the test if that does not work.
+attach_new() {
+	if ! vif=$(vif_attach n "${vif_options[@]}") || ! vif_up n "$vif" 2; then
+		ktap_exit_fail_msg "no interface"
+	fi
+	node=$(vif_node n "$vif")
+	back=$(vif_name n "$vif")
+}
+
+# With the C driver this run is the control.
+is_c() {
+	[ "$XENVM_FRONT_NETFRONT" = c ]
+}
+
+# --- traffic ------------------------------------------------------------------------------------
+
+# A receiver, by its port. What reads from the connection and what writes to it (bash's /dev/tcp) do so in large
+# pieces, which busybox' nc by itself does not.
+receiver() {
+	echo "rm -f /tmp/sum; busybox nc -l -p $1 -e sh -c 'sha256sum >/tmp/sum.new; mv /tmp/sum.new /tmp/sum'"
+}
+
+# to_guest MIB [ADDRESS]: sends random data to the guest by TCP; whether the sums are the same.
+to_guest() {
+	local address=${2:-10.0.0.2} handle sent
+	handle=$(guest_start n 120 "$(receiver 5001)") || return
+	wait_for 10 guest_listens 5001 || return
+	random "$1" >/tmp/sent
+	sent=$(sha256sum </tmp/sent)
+	cat /tmp/sent >"/dev/tcp/$address/5001"
+	guest_wait "$handle" 120 || return
+	same "$sent" "$(guest_run n "cat /tmp/sum")"
+}
+
+# from_guest MIB [ADDRESS]: the other way.
+from_guest() {
+	local address=${2:-10.0.0.1} sent
+	bash -c "$(receiver 5002)" &
+	wait_for 10 listens 5002 || return
+	sent=$(guest_run n 120 "head -c $(($1 << 20)) /dev/urandom >/tmp/sent && sha256sum </tmp/sent
+		cat /tmp/sent >/dev/tcp/$address/5002; rm /tmp/sent") || return
+	wait $!
+	same "$sent" "$(cat /tmp/sum)"
+}
+
+# both_ways [MIB]: the one and then the other.
+both_ways() {
+	to_guest "${1:-4}" && from_guest "${1:-4}"
+}
+
+same() {
+	if [ -z "$1" ] || [ "$1" != "$2" ]; then
+		ktap_print_msg "sent $1, received $2"
+		return 1
+	fi
+}
+
+random() {
+	head -c "$(($1 << 20))" /dev/urandom
+}
+
+listens() {
+	grep -q ":$(printf %04X "$1") .* 0A " /proc/net/tcp /proc/net/tcp6
+}
+
+guest_listens() {
+	guest_run n "grep -q ':$(printf %04X "$1") .* 0A ' /proc/net/tcp /proc/net/tcp6"
+}
+
+# --- what else there is ---------------------------------------------------------------------------
+
+# statistic NAME: what `ethtool -S` says in the guest.
+statistic() {
+	guest_run n "ethtool -S $node | awk '\$1 == \"$1:\" { print \$2 }'"
+}
+
+# counter WHERE NAME: a number of the interface's, in dom0 or in the guest.
+counter() {
+	case $1 in
+	dom0) cat "/sys/class/net/$back/statistics/$2" ;;
+	guest) guest_run n "cat /sys/class/net/$node/statistics/$2" ;;
+	esac
+}
+
+# --- devices made by hand -----------------------------------------------------------------------
+
+# hand_path ID: the backend's folder of an interface of the guest's that hand_make has made. No driver sees it.
+hand_path() {
+	echo "/local/domain/0/backend/hand-vif/$(guest_id n)/$1"
+}
+
+hand_front() {
+	echo "$(guest_home n)/device/vif/$1"
+}
+
+# hand_make ID [KEY=VALUE|front:KEY=VALUE]...: makes an interface whose backend is nothing but keys in xenstore
+# and waits to be connected. The guest sees it when its state is written, which is last.
+hand_make() {
+	local id front back pairs word
+	id=$(guest_id n)
+	front=$(hand_front "$1")
+	back=$(hand_path "$1")
+	pairs=("$back/frontend" "$front" "$back/frontend-id" "$id" "$back/online" 1 "$back/feature-rx-copy" 1
+		"$front/backend" "$back" "$front/backend-id" 0 "$front/handle" "$1"
+		"$front/mac" "00:16:3e:00:01:$(printf %02x "$1")")
+	shift
+	for word; do
+		case $word in
+		front:*) pairs+=("$front/$(cut -d: -f2- <<<"${word%%=*}")" "${word#*=}") ;;
+		*) pairs+=("$back/${word%%=*}" "${word#*=}") ;;
+		esac
+	done
+	xenstore-write "$front" '' "$back" '' &&
+		xenstore-chmod "$front" "n$id" r0 && xenstore-chmod "$back" n0 "r$id" &&
+		xenstore-write -- "${pairs[@]}" "$back/state" 2 "$front/state" 1
+}
+
+# hand_remove ID...: removes interfaces; whether the guest then has none of them.
+hand_remove() {
+	local id devices=''
+	for id; do
+		xenstore-rm "$(hand_front "$id")"
+		xenstore-rm "$(hand_path "$id")"
+		xenstore-rm "$(guest_home n)/error/device/vif/$id" 2>/dev/null
+		devices="$devices vif-$id"
+	done
+	guest_run n "cd /sys/bus/xen/devices
+		for i in {1..200}; do ls -d $devices 2>/dev/null | grep -q . || exit 0; sleep 0.1; done
+		ls -d $devices; exit 1"
+}
+
+# front_reaches ID STATE...: whether the guest's driver gets to one of the states in time.
+front_reaches() {
+	local front
+	front=$(hand_front "$1")
+	shift
+	if ! wait_for 20 state_in "$front" "$*"; then
+		ktap_print_msg "$front is in state $(xs_state "$front"), not in $*"
+		return 1
+	fi
+}
+
+state_in() {
+	[[ " $2 " == *" $(xs_state "$1") "* ]]
+}
+
+# error_says ID REGEX: whether the guest's driver has complained of this.
+error_says() {
+	xenstore-read "$(guest_home n)/error/device/vif/$1/error" 2>/dev/null | grep -qE -- "$2"
+}
