@@ -73,16 +73,11 @@ impl Poller {
 
     /// An event has come. It is dealt with when there is nothing left to do.
     pub(crate) fn owe(&self, directions: Directions) {
-        let mut old = self.owed.load(Relaxed);
-        while let Err(seen) = self.owed.cmpxchg(old, old | directions.0, Full) {
-            old = seen;
-        }
+        change(&self.owed, |owed| owed | directions.0);
     }
 
     fn note(&self, directions: Directions) {
-        // Nobody else writes it: polling is done by one processor at a time.
-        let useful = self.useful.load(Relaxed) | directions.0;
-        self.useful.store(useful, Relaxed);
+        change(&self.useful, |useful| useful | directions.0);
     }
 
     fn fail(&self, fault: Fault) {
@@ -121,6 +116,15 @@ impl Poller {
             net::Polled::All(collected.count)
         })
     }
+}
+
+/// Changes bits, and says what they were.
+fn change(bits: &Atomic<u32>, to: impl Fn(u32) -> u32) -> u32 {
+    let mut old = bits.load(Relaxed);
+    while let Err(seen) = bits.cmpxchg(old, to(old), Full) {
+        old = seen;
+    }
+    old
 }
 
 impl net::Poll for Poller {
@@ -164,8 +168,8 @@ impl net::Poll for Poller {
         if owed == Directions::NONE {
             return;
         }
-        let useful = Directions(self.useful.load(Relaxed));
-        self.useful.store(useful.0 & !owed.0, Relaxed);
+        // Another processor may be polling again by now.
+        let useful = Directions(change(&self.useful, |useful| useful & !owed.0));
         let outcome = |direction| {
             owed.contains(direction)
                 .then_some(if useful.contains(direction) {

@@ -177,12 +177,6 @@ void rust_helper_xen_net_tx_wake(struct net_device *dev, unsigned int queue)
 	netif_tx_wake_queue(netdev_get_tx_queue(dev, queue));
 }
 
-bool rust_helper_xen_net_tx_is_stopped(struct net_device *dev, unsigned int queue);
-bool rust_helper_xen_net_tx_is_stopped(struct net_device *dev, unsigned int queue)
-{
-	return netif_tx_queue_stopped(netdev_get_tx_queue(dev, queue));
-}
-
 bool rust_helper_xen_net_tx_sent(struct net_device *dev, unsigned int queue,
 				 unsigned int bytes, bool more);
 bool rust_helper_xen_net_tx_sent(struct net_device *dev, unsigned int queue,

@@ -185,13 +185,6 @@ impl Netdev {
         unsafe { CStr::from_char_ptr(bindings::xen_net_name(self.as_raw())) }
     }
 
-    /// Its number, which users see as `ifindex`; 0 before it is registered.
-    pub fn index(&self) -> u32 {
-        // CAST: It is never negative.
-        // SAFETY: The interface is valid; the word is written once, before anybody sees it.
-        unsafe { core::ptr::addr_of!((*self.as_raw()).ifindex).read_volatile() as u32 }
-    }
-
     /// Writes a warning to the log, unless there have been too many of late. Any context.
     pub fn warn(&self, message: fmt::Arguments<'_>) {
         // SAFETY: The interface is valid; "%pA" takes a pointer to `fmt::Arguments`, which outlives the
@@ -304,13 +297,6 @@ impl Netdev {
             // SAFETY: The interface is valid and has the queue.
             unsafe { bindings::xen_net_tx_wake(self.as_raw(), queue) };
         }
-    }
-
-    /// Whether no packet of a queue is asked for.
-    #[inline]
-    pub fn is_stopped(&self, queue: u32) -> bool {
-        // SAFETY: The interface is valid and has the queue.
-        queue < self.queues && unsafe { bindings::xen_net_tx_is_stopped(self.as_raw(), queue) }
     }
 
     /// Tells the queue's limit that bytes have been given to the other end, and says whether that must

@@ -37,7 +37,7 @@ pub struct Totals {
     pub queues: QueueTotals,
     /// Packets received that were malformed.
     pub rx_errors: u64,
-    /// Packets to send that the other end said it could not take.
+    /// Packets to send, or pieces of them, that the other end said it could not take.
     pub tx_errors: u64,
 }
 
@@ -144,13 +144,13 @@ pub trait Operations: Sized + Send + Sync + 'static {
     /// `EINVAL` if not.
     fn change_mtu(&self, mtu: u32) -> Result;
 
-    /// Its numbers. Any context.
+    /// Its numbers. Process context or softirq.
     fn totals(&self) -> Totals;
 
-    /// The numbers of a queue that is in use, since it is. Any context.
+    /// The numbers of a queue that is in use, since it is. Process context or softirq.
     fn queue_totals(&self, queue: u32) -> QueueTotals;
 
-    /// The numbers of queues that are not in use any more. Any context.
+    /// The numbers of queues that are not in use any more. Process context or softirq.
     fn past_totals(&self) -> QueueTotals;
 
     /// What [`STATISTICS`](Self::STATISTICS) name. Process context.
