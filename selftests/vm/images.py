@@ -19,7 +19,7 @@ GUEST_PROGRAMS = """
     bash busybox fio mkfs.ext4 e2fsck tune2fs dumpe2fs debugfs resize2fs mkfs.xfs xfs_repair
     xfs_io blkid lsblk mount umount mountpoint blockdev blkdiscard blkzone fallocate losetup
     wipefs findmnt flock setsid dmesg mkswap swapon swapoff taskset nsenter unshare logger
-    kmod modprobe insmod rmmod lsmod modinfo depmod ethtool ip ping iperf3
+    kmod modprobe insmod rmmod lsmod modinfo depmod ethtool ip tc bridge ss nstat ping iperf3 nft
     xenstore-read xenstore-write xenstore-watch xenstore-ls xenstore-rm xenstore-exists
     xenstore-list xenstore-chmod
     ps pgrep pkill top free vmstat sysctl uptime grep sed gawk awk find xargs cmp diff gzip tar
@@ -38,6 +38,7 @@ MODULE_FOLDERS = """
     drivers/net/tun.ko drivers/net/tap.ko drivers/net/veth.ko drivers/net/dummy.ko
     drivers/net/virtio_net.ko drivers/net/net_failover.ko drivers/net/xen-netfront.ko
     drivers/net/xen-netback drivers/net/ifb.ko drivers/net/macvlan.ko drivers/net/vxlan
+    drivers/net/bonding drivers/net/wireguard drivers/net/netconsole.ko drivers/net/netdevsim
     drivers/net/ethernet/intel/e1000 drivers/net/ethernet/realtek drivers/net/mii.ko
     drivers/input drivers/hid drivers/net/nlmon.ko drivers/pci drivers/hv drivers/vhost
     net/9p net/bridge net/802 net/8021q net/llc net/core net/ipv4 net/ipv6 net/netfilter
@@ -53,7 +54,8 @@ GUEST_MODULES = """
     xen-blkfront xen-netfront xen-evtchn xen-gntdev xen-gntalloc xen-privcmd xenfs ext4 xfs
     crc32c-cryptoapi crc32c_cryptoapi loop null_blk dm-mod dm-crypt dm-flakey dm-log-writes brd configfs
     nls_ascii nls_cp437 vfat overlay tun bridge veth mq-deadline kyber-iosched bfq zram
-    raid0 raid1 scsi_debug sha256
+    raid0 raid1 scsi_debug sha256 xen-netback 8021q vxlan bonding pktgen macvlan ifb
+    nf_tables nft_ct nft_nat nft_masq nft_chain_nat nft_redir sch_netem sch_tbf cls_u32 act_mirred
 """.split()
 
 COPY_GUEST = r"""
