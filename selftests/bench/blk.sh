@@ -1,18 +1,8 @@
-#!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
 #
-# Measures pairs of block drivers against each other, in turn, in one boot and one guest. Prints what
-# the pairs did as lines
-#	result PAIR WORKLOAD SIZE KEY=VALUE...
-# of which vm/bench.py makes a table. Arguments: rounds, which workloads (a regular expression), and pairs
-# (frontend/backend), in which a driver may be followed by parameters: rust:max_indirect_segments=64/c
+# Measures pairs of block drivers against each other, with a disk in dom0's memory. Sourced by "run"; see pairs.sh.
 
-# shellcheck source=selftests/lib/xen.sh
-. "$XENVM_LIB/xen.sh"
-
-rounds=$1
-wanted=$2
-shift 2
 node=/dev/xvdb
 # What a run does beside its requests, starting fio above all, is the same for a few requests and for
 # many: the difference of two runs is what the requests cost.
@@ -25,16 +15,6 @@ workloads=(
 	"read-1m-qd4|--rw=read --bs=1m --iodepth=4|20|120"
 	"write-1m-qd4|--rw=write --bs=1m --iodepth=4|20|120"
 )
-
-fail() {
-	echo "bench: $*"
-	exit 1
-}
-
-# counts: what the machine has executed so far, as key=value.
-counts() {
-	bench-mark && tail -n 1 /run/xenvm/log/counts
-}
 
 # Events taken for the disk's rings.
 events_guest() {
@@ -81,45 +61,12 @@ kibibytes() {
 	esac
 }
 
-# difference BEFORE AFTER: of two lines with the same keys.
-difference() {
-	local word key
-	local -A old
-	for word in $1; do
-		old[${word%%=*}]=${word#*=}
-	done
-	for word in $2; do
-		key=${word%%=*}
-		printf '%s=%s ' "$key" $((${word#*=} - old[$key]))
-	done
-}
-
-# parameters BUILD[:NAME=VALUE,...]: those of a module, as modprobe takes them.
-parameters() {
-	[[ $1 != *:* ]] || tr , ' ' <<<"${1#*:}"
-}
-
-# backend_swap BUILD[:PARAMETERS]: another build of the backend, with the guest left alone.
-backend_swap() {
-	# shellcheck disable=SC2046 # words
-	backend_load blkback "${1%%:*}" $(parameters "$1") || fail "the backend $1 cannot be loaded"
-}
-
-# frontend_swap BUILD[:PARAMETERS]
-frontend_swap() {
-	local build=${1%%:*}
-	guest_run bench "# ram-root
-guest-driver blkfront $build && rmmod xen-blkfront && modprobe xen-blkfront $(parameters "$1")" ||
-		fail "the guest's driver cannot be loaded"
-	[ "$(driver_loaded bench blkfront)" = "$build" ] || fail "the guest has loaded the wrong driver"
-}
-
 disk=$(make_disk 256 512 memory_backed=0) || fail "no disk"
 guest_create bench || fail "no guest"
 for ((round = 1; round <= rounds; round++)); do
 	for pair; do
-		backend_swap "${pair#*/}"
-		frontend_swap "${pair%/*}"
+		backend_swap blkback "${pair#*/}"
+		frontend_swap blkfront "${pair%/*}"
 		disk_attach bench "phy:$disk,xvdb,w" || fail "the disk does not attach with $pair"
 		# The first requests make the pools of persistent grants.
 		measure warm "--rw=read --bs=1m --iodepth=4" 64 >/dev/null || exit 1
@@ -128,7 +75,7 @@ for ((round = 1; round <= rounds; round++)); do
 			[[ $name =~ $wanted ]] || continue
 			for requests in "$few" "$many"; do
 				line=$(measure "$name" "$options" "$requests") || fail "$line"
-				echo "result $pair $name $requests $line"
+				echo "result $pair $name/requests $requests $line"
 			done
 		done
 		disk_detach bench xvdb || fail "the disk does not detach with $pair"

@@ -212,6 +212,8 @@ def parser():
     add_run_options(command, 600)
     command = add(bench.bench, "measure pairs of drivers, and count what they execute")
     add_run_options(command, 3600)
+    command.add_argument("--kind", choices=["blk", "net"], default="blk",
+                         help="disks or interfaces (default: %(default)s)")
     command.add_argument("--rounds", type=int, default=3, metavar="N",
                          help="how often each pair takes its turn (default: %(default)s)")
     command.add_argument("--pairs", nargs="+", metavar="FRONT/BACK",

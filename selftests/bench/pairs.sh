@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+#
+# What the measurements of pairs of drivers have in common. They have pairs take turns in one boot, with the guest
+# "bench", and print what each did as lines
+#	result PAIR WORKLOAD/UNIT AMOUNT KEY=VALUE...
+# of which vm/bench.py makes a table. A driver of a pair may be followed by parameters:
+# rust:max_indirect_segments=64/c
+
+fail() {
+	echo "bench: $*"
+	exit 1
+}
+
+# counts: what the machine has executed so far, as key=value.
+counts() {
+	bench-mark && tail -n 1 /run/xenvm/log/counts
+}
+
+# difference BEFORE AFTER: of two lines with the same keys.
+difference() {
+	local word key
+	local -A old
+	for word in $1; do
+		old[${word%%=*}]=${word#*=}
+	done
+	for word in $2; do
+		key=${word%%=*}
+		printf '%s=%s ' "$key" $((${word#*=} - old[$key]))
+	done
+}
+
+# parameters BUILD[:NAME=VALUE,...]: those of a module, as modprobe takes them.
+parameters() {
+	[[ $1 != *:* ]] || tr , ' ' <<<"${1#*:}"
+}
+
+# backend_swap DRIVER BUILD[:PARAMETERS]: another build of the backend, with the guest left alone.
+backend_swap() {
+	# shellcheck disable=SC2046 # words
+	backend_load "$1" "${2%%:*}" $(parameters "$2") || fail "the backend $2 cannot be loaded"
+}
+
+# frontend_swap DRIVER BUILD[:PARAMETERS]
+frontend_swap() {
+	local build=${2%%:*}
+	guest_run bench "# ram-root
+guest-driver $1 $build && if [ -e /sys/module/xen_$1 ]; then rmmod xen-$1; fi &&
+modprobe xen-$1 $(parameters "$2")" || fail "the guest's driver cannot be loaded"
+	[ "$(driver_loaded bench "$1")" = "$build" ] || fail "the guest has loaded the wrong driver"
+}
