@@ -9,10 +9,6 @@ use crate::{
         Delivery,
         Description, //
     },
-    events::{
-        Events,
-        Line, //
-    },
     failure::Failure,
     features::{
         self,
@@ -26,10 +22,7 @@ use crate::{
     guest_rx::GuestRx,
     guest_tx::GuestTx,
     interface::Interface,
-    poller::{
-        Directions,
-        Poller, //
-    },
+    poller::Poller,
     queue::Rings,
     rules::Rules,
     transmit::Limits,
@@ -52,7 +45,9 @@ use xen::{
         TX_SLOTS, //
     },
     net::{
+        Directions,
         Features,
+        Line,
         Napi,
         NapiGuard,
         NoSoftirqs,
@@ -212,36 +207,28 @@ impl QueueKeys {
         })
     }
 
-    /// Binds the channels, under names by which tools know what they are for.
+    /// Binds the channels.
     fn bind(
         &self,
         dev: &DeviceRef,
         napi: &Arc<Napi<Poller>>,
         interface: &CStr,
         index: u32,
-    ) -> Result<Line> {
-        let channel = |port, name, directions| -> Result<Arc<Channel<Events>>> {
-            let events = Arc::new(Events::new(napi.clone(), directions), GFP_KERNEL)?;
-            let channel = Channel::to_remote(dev, port, name, events)?;
-            Ok(Arc::new(channel, GFP_KERNEL)?)
+    ) -> Result<Line<Poller>> {
+        let (tx, rx, split) = match self.channels {
+            features::Channels::Split { tx, rx } => (tx, rx, true),
+            features::Channels::Shared(port) => (port, port, false),
         };
-        Ok(match self.channels {
-            features::Channels::Split { tx, rx } => {
-                let tx_name = CString::try_from_fmt(fmt!("{interface}-q{index}-tx"))?;
-                let rx_name = CString::try_from_fmt(fmt!("{interface}-q{index}-rx"))?;
-                Line {
-                    tx: channel(tx, tx_name, Directions::TX)?,
-                    rx: Some(channel(rx, rx_name, Directions::RX)?),
-                }
-            }
-            features::Channels::Shared(port) => {
-                let name = CString::try_from_fmt(fmt!("{interface}-q{index}"))?;
-                Line {
-                    tx: channel(port, name, Directions::BOTH)?,
-                    rx: None,
-                }
-            }
-        })
+        let port = |directions| match directions {
+            Directions::RX => rx,
+            _ => tx,
+        };
+        Line::new(
+            napi,
+            (fmt!("{interface}"), index),
+            split,
+            |directions, name, events| Channel::to_remote(dev, port(directions), name, events),
+        )
     }
 }
 

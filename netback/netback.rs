@@ -14,7 +14,6 @@
 //! | `connection.rs`   | what a frontend has written, its rings mapped                   |
 //! | `interface.rs`    | the interface in this domain                                    |
 //! | `queue.rs`        | a queue of it, connected or not                                 |
-//! | `events.rs`       | the guest's events                                              |
 //! | `poller.rs`       | polling a queue                                                 |
 //! | `guest_tx.rs`     | packets from the guest: one hot path                            |
 //! | `transmit.rs`     | how requests become packets (pure)                              |
@@ -43,7 +42,6 @@ mod control;
 mod control_ring;
 mod credit;
 mod delivery;
-mod events;
 mod failure;
 mod features;
 mod files;

@@ -10,52 +10,28 @@ use crate::{
 use kernel::sync::{
     atomic::{
         Atomic,
-        Full,
         Relaxed, //
     },
     Arc, //
 };
-use xen::{
-    evtchn::Outcome,
-    net::{
-        self,
-        Napi,
-        Polling, //
-    },
+use xen::net::{
+    self,
+    Directions,
+    Napi,
+    Owed,
+    Owing,
+    Polling, //
 };
-
-/// Directions of a queue, as seen from the guest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Directions(u32);
-
-impl Directions {
-    /// None.
-    pub(crate) const NONE: Self = Self(0);
-    /// Out.
-    pub(crate) const TX: Self = Self(1);
-    /// In.
-    pub(crate) const RX: Self = Self(2);
-    /// Both.
-    pub(crate) const BOTH: Self = Self(3);
-
-    fn contains(self, other: Self) -> bool {
-        self.0 & other.0 != 0
-    }
-}
 
 /// What is polled: a queue, as long as it is connected.
 pub(crate) struct Poller {
     queue: Arc<Queue>,
     backend: Arc<Backend>,
-    /// Directions in which an event has come and was not dealt with.
-    owed: Atomic<u32>,
-    /// Directions in which there has been something to do since the last event was dealt with. That may
-    /// have been before the event came: then it was not sent for nothing.
-    useful: Atomic<u32>,
-    /// Directions in which nothing is done for now, so that no event is to come.
-    held: Atomic<u32>,
+    owed: Owed,
+    /// Nothing that the guest transmits is taken for now, so that no event of that is to come.
+    held: Atomic<bool>,
     /// The frontend cannot be trusted: no event is dealt with any more.
-    broken: Atomic<u32>,
+    broken: Atomic<bool>,
 }
 
 impl Poller {
@@ -64,32 +40,20 @@ impl Poller {
         Self {
             queue,
             backend,
-            owed: Atomic::new(0),
-            useful: Atomic::new(0),
-            held: Atomic::new(0),
-            broken: Atomic::new(0),
+            owed: Owed::default(),
+            held: Atomic::new(false),
+            broken: Atomic::new(false),
         }
     }
 
-    /// An event has come. It is dealt with when there is nothing left to do.
-    pub(crate) fn owe(&self, directions: Directions) {
-        change(&self.owed, |owed| owed | directions.0);
-    }
-
-    fn note(&self, directions: Directions) {
-        change(&self.useful, |useful| useful | directions.0);
-    }
-
     fn fail(&self, fault: Fault) {
-        self.broken.store(1, Relaxed);
+        self.broken.store(true, Relaxed);
         self.backend.fail(fault);
     }
 
     fn work(&self, napi: &Polling<'_, Self>, budget: u32) -> Result<net::Polled, Fault> {
         let delivered = self.queue.deliver(budget)?;
-        if delivered.worked {
-            self.note(Directions::RX);
-        }
+        self.owed.worked(Directions::RX.when(delivered.worked));
         if delivered.changed {
             self.backend.stall_changed();
         }
@@ -98,18 +62,12 @@ impl Poller {
         }
 
         let collected = self.queue.collect(napi, budget)?;
-        if collected.count > 0 {
-            self.note(Directions::TX);
-        }
-        let mut held = Directions::NONE;
+        self.owed.worked(Directions::TX.when(collected.count > 0));
         if let Some(wait) = collected.wait {
             self.backend.ask_again(wait);
-            held = Directions::TX;
         }
-        if collected.down {
-            held = Directions::TX;
-        }
-        self.held.store(held.0, Relaxed);
+        let held = collected.down || collected.wait.is_some();
+        self.held.store(held, Relaxed);
         Ok(if delivered.more || collected.more {
             net::Polled::More
         } else {
@@ -118,19 +76,16 @@ impl Poller {
     }
 }
 
-/// Changes bits, and says what they were.
-fn change(bits: &Atomic<u32>, to: impl Fn(u32) -> u32) -> u32 {
-    let mut old = bits.load(Relaxed);
-    while let Err(seen) = bits.cmpxchg(old, to(old), Full) {
-        old = seen;
+impl Owing for Poller {
+    fn owed(&self) -> &Owed {
+        &self.owed
     }
-    old
 }
 
 impl net::Poll for Poller {
     fn poll(&self, napi: &Polling<'_, Self>, budget: u32) -> net::Polled {
         // Without a budget somebody wants to print to the network at any price: locks may be held.
-        if budget == 0 || self.broken.load(Relaxed) != 0 {
+        if budget == 0 || self.broken.load(Relaxed) {
             return net::Polled::All(0);
         }
         self.work(napi, budget).unwrap_or_else(|fault| {
@@ -140,11 +95,11 @@ impl net::Poll for Poller {
     }
 
     fn idle(&self, napi: &Napi<Self>) {
-        if self.broken.load(Relaxed) != 0 {
+        if self.broken.load(Relaxed) {
             return;
         }
-        let held = Directions(self.held.load(Relaxed));
-        let rest = match self.queue.wait(held.contains(Directions::TX)) {
+        let held = self.held.load(Relaxed);
+        let rest = match self.queue.wait(held) {
             Ok(rest) => rest,
             Err(fault) => return self.fail(fault),
         };
@@ -154,31 +109,8 @@ impl net::Poll for Poller {
         if rest.packets {
             self.backend.look_later();
         }
-        let owed = Directions(self.owed.xchg(0, Full));
         // One channel for both rings must not be silent for the sake of one of them.
-        let kept = if rest.shared {
-            Directions::NONE
-        } else {
-            Directions(owed.0 & held.0)
-        };
-        if kept != Directions::NONE {
-            self.owe(kept);
-        }
-        let owed = Directions(owed.0 & !kept.0);
-        if owed == Directions::NONE {
-            return;
-        }
-        // Another processor may be polling again by now.
-        let useful = Directions(change(&self.useful, |useful| useful & !owed.0));
-        let outcome = |direction| {
-            owed.contains(direction)
-                .then_some(if useful.contains(direction) {
-                    Outcome::Handled
-                } else {
-                    Outcome::Spurious
-                })
-        };
-        self.queue
-            .dealt_with(outcome(Directions::TX), outcome(Directions::RX));
+        let held = Directions::TX.when(held && !rest.shared);
+        self.queue.dealt_with(self.owed.settle(held));
     }
 }

@@ -4,7 +4,6 @@
 
 use crate::{
     backlog::Backlog,
-    events::Line,
     failure::Fault,
     guest_rx::GuestRx,
     guest_tx::GuestTx,
@@ -30,13 +29,14 @@ use kernel::{
     },
 };
 use xen::{
-    evtchn::Outcome,
     net::{
+        Line,
         Napi,
         Netdev,
         NoSoftirqs,
         Polling,
         QueueTotals,
+        Settled,
         Transmit,
         TxPacket, //
     },
@@ -53,7 +53,7 @@ const TURN: u32 = 64;
 /// A ring with its channels.
 struct Link<R> {
     ring: R,
-    line: Line,
+    line: Line<Poller>,
 }
 
 /// What the guest transmits.
@@ -174,7 +174,12 @@ impl Queue {
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(crate) fn connect(&self, rings: Rings, line: Line, napi: Arc<Napi<Poller>>) -> Result {
+    pub(crate) fn connect(
+        &self,
+        rings: Rings,
+        line: Line<Poller>,
+        napi: Arc<Napi<Poller>>,
+    ) -> Result {
         let list = Backlog::new()?;
         let tx = Link {
             ring: rings.tx,
@@ -305,7 +310,7 @@ impl Queue {
         let taken = ring.take(napi, &self.rules, self.index, budget, stats)?;
         if ring.push() == Notify::Needed {
             stats.events_sent += 1;
-            line.tx.notify();
+            line.for_transmitting().notify();
         }
         let mut list = ring.take_list();
         drop(side);
@@ -341,7 +346,7 @@ impl Queue {
         let Some(Link { ring, line }) = &mut side.link else {
             return Ok(rest);
         };
-        rest.shared = line.rx.is_none();
+        rest.shared = line.is_shared();
         let ready = ring.stall.is_stalled().then_some(self.rules.most_slots());
         let lacking = ring.lacking;
         let wanted = match (lacking, ready) {
@@ -355,11 +360,11 @@ impl Queue {
         Ok(rest)
     }
 
-    /// Events of these directions have been dealt with.
-    pub(crate) fn dealt_with(&self, tx: Option<Outcome>, rx: Option<Outcome>) {
+    /// Events have been dealt with. Softirq.
+    pub(crate) fn dealt_with(&self, settled: Settled) {
         let side = self.to_guest.lock();
         if let Some(link) = &side.link {
-            link.line.dealt_with(tx, rx);
+            link.line.dealt_with(settled);
         }
     }
 

@@ -3,7 +3,6 @@
 //! The connection to a backend: agreed on, made, and announced.
 
 use crate::{
-    events::Events,
     fault::Failure,
     features::{
         self,
@@ -15,14 +14,8 @@ use crate::{
         self,
         Interface, //
     },
-    poller::{
-        Directions,
-        Poller, //
-    },
-    queue::{
-        Line,
-        Rings, //
-    },
+    poller::Poller,
+    queue::Rings,
     receiver::Receiver,
     sender::Sender,
     MAX_QUEUES,
@@ -41,6 +34,7 @@ use xen::{
     net::{
         self,
         Features,
+        Line,
         Napi,
         NapiGuard,
         PagePool,
@@ -221,15 +215,21 @@ impl Connection {
             let sender = Sender::new(dev, terms, offer.untrusted)
                 .map_err(failed("making a transmit ring"))?;
             let receiver = Receiver::new(dev, pool).map_err(failed("making a receive ring"))?;
-            let line = make_line(dev, &napi, index, offer.features.split_channels)
-                .map_err(failed("making an event channel"))?;
+            let id = dev.id();
+            let line = Line::new(
+                &napi,
+                (fmt!("vif{id}"), index),
+                offer.features.split_channels,
+                |_, name, events| Channel::named(dev, name, events),
+            )
+            .map_err(failed("making an event channel"))?;
             line.prefer_cpu(index);
             announced.push(
                 Announced {
                     tx_gref: sender.gref(),
                     rx_gref: receiver.gref(),
-                    tx_port: line.tx.port(),
-                    rx_port: line.rx.as_ref().map(|channel| channel.port()),
+                    tx_port: line.for_transmitting().port(),
+                    rx_port: (!line.is_shared()).then(|| line.for_receiving().port()),
                 },
                 GFP_KERNEL,
             )?;
@@ -284,29 +284,6 @@ impl Drop for Connection {
         }
         drop(rtnl);
         drop(remains);
-    }
-}
-
-/// The channels of a queue, under names by which tools know what they are for.
-fn make_line(dev: &DeviceRef, napi: &Arc<Napi<Poller>>, index: u32, split: bool) -> Result<Line> {
-    let channel = |name, directions| -> Result<Arc<Channel<Events>>> {
-        let events = Arc::new(Events::new(napi.clone(), directions), GFP_KERNEL)?;
-        Ok(Arc::new(Channel::named(dev, name, events)?, GFP_KERNEL)?)
-    };
-    let id = dev.id();
-    if split {
-        let tx = CString::try_from_fmt(fmt!("vif{id}-q{index}-tx"))?;
-        let rx = CString::try_from_fmt(fmt!("vif{id}-q{index}-rx"))?;
-        Ok(Line {
-            tx: channel(tx, Directions::TX)?,
-            rx: Some(channel(rx, Directions::RX)?),
-        })
-    } else {
-        let both = CString::try_from_fmt(fmt!("vif{id}-q{index}"))?;
-        Ok(Line {
-            tx: channel(both, Directions::BOTH)?,
-            rx: None,
-        })
     }
 }
 

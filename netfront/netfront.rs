@@ -13,7 +13,6 @@
 //! | `connection.rs` | the rings of a device, made and announced                         |
 //! | `interface.rs`  | the interface that the guest sees                                 |
 //! | `queue.rs`      | a queue of it, connected or not                                   |
-//! | `events.rs`     | the backend's events                                              |
 //! | `poller.rs`     | polling a queue                                                   |
 //! | `sender.rs`     | packets to the backend: one hot path                              |
 //! | `transmit.rs`   | how packets become requests (pure)                                |
@@ -25,7 +24,6 @@
 //! Protocol: Xen's public header `xen/include/public/io/netif.h`.
 
 mod connection;
-mod events;
 mod fault;
 mod features;
 mod frontend;

@@ -3,7 +3,6 @@
 //! A queue of an interface: both directions, while there is a connection and while there is none.
 
 use crate::{
-    events::Events,
     fault::Fault,
     poller::Poller,
     receiver::Receiver,
@@ -27,48 +26,23 @@ use kernel::{
     },
 };
 use xen::{
-    evtchn::{
-        Channel,
-        Outcome, //
-    },
     net::{
+        Line,
         Netdev,
         NoSoftirqs,
         Polling,
         QueueTotals,
+        Settled,
         Transmit,
         TxPacket, //
     },
     ring::Notify,
 };
 
-/// The channels of a queue: one for each direction, or one for both.
-#[derive(Clone)]
-pub(crate) struct Line {
-    /// For what is sent.
-    pub(crate) tx: Arc<Channel<Events>>,
-    /// For what is received; [`None`] if the other one is for that, too.
-    pub(crate) rx: Option<Arc<Channel<Events>>>,
-}
-
-impl Line {
-    /// Has one processor handle the events of both directions.
-    pub(crate) fn prefer_cpu(&self, nth: u32) {
-        self.tx.prefer_cpu(nth);
-        if let Some(channel) = &self.rx {
-            channel.prefer_cpu(nth);
-        }
-    }
-
-    fn for_receiving(&self) -> &Channel<Events> {
-        self.rx.as_ref().unwrap_or(&self.tx)
-    }
-}
-
 /// A direction of a queue that is connected.
 struct Link<R> {
     ring: R,
-    line: Line,
+    line: Line<Poller>,
 }
 
 struct Side<R, S> {
@@ -126,7 +100,7 @@ impl Queue {
     }
 
     /// Gives the queue its rings. Process context.
-    pub(crate) fn connect(&self, rings: Rings, line: Line) {
+    pub(crate) fn connect(&self, rings: Rings, line: Line<Poller>) {
         let sender = Link {
             ring: rings.sender,
             line: line.clone(),
@@ -203,7 +177,7 @@ impl Queue {
         if at_once || full {
             if let Notify::Needed = link.ring.push() {
                 stats.events_sent += 1;
-                link.line.tx.notify();
+                link.line.for_transmitting().notify();
             }
         }
         result
@@ -275,29 +249,11 @@ impl Queue {
         Ok(more)
     }
 
-    /// Events of these directions have been dealt with.
-    pub(crate) fn dealt_with(&self, tx: Option<Outcome>, rx: Option<Outcome>) {
-        let rx_side = self.rx.lock();
-        let Some(link) = &rx_side.link else {
-            return;
-        };
-        match (&link.line.rx, tx, rx) {
-            (Some(channel), tx, rx) => {
-                if let Some(outcome) = rx {
-                    channel.dealt_with(outcome);
-                }
-                if let Some(outcome) = tx {
-                    link.line.tx.dealt_with(outcome);
-                }
-            }
-            // One channel is for both, and each of its events, too.
-            (None, Some(Outcome::Handled), _) | (None, _, Some(Outcome::Handled)) => {
-                link.line.tx.dealt_with(Outcome::Handled);
-            }
-            (None, Some(outcome), _) | (None, None, Some(outcome)) => {
-                link.line.tx.dealt_with(outcome);
-            }
-            (None, None, None) => {}
+    /// Events have been dealt with. Softirq.
+    pub(crate) fn dealt_with(&self, settled: Settled) {
+        let rx = self.rx.lock();
+        if let Some(link) = &rx.link {
+            link.line.dealt_with(settled);
         }
     }
 

@@ -8,8 +8,10 @@
 //! | [`Netdev`]       | `struct net_device`, allocated                            |
 //! | [`Registration`] | `struct net_device`, registered                           |
 //! | [`Napi`]         | `struct napi_struct`                                      |
+//! | [`Line`]         | the event channels of a queue                             |
 //! | [`TxPacket`]     | `struct sk_buff` that is to be sent                       |
 //! | [`RxPacket`]     | `struct sk_buff` that is being received                   |
+//! | [`ReadyList`]    | those on their way to the network stack                   |
 //! | [`PagePool`]     | `struct page_pool`                                        |
 //! | [`Imports`]      | `struct gnttab_copy`, for packets from another domain     |
 //! | [`Exports`]      | `struct gnttab_copy`, for packets to another domain       |
@@ -26,9 +28,12 @@ mod device;
 mod ethtool;
 mod exports;
 mod imports;
+mod line;
 mod napi;
+mod owed;
 mod packet;
 mod pool;
+mod ready;
 mod table;
 
 pub use self::{
@@ -52,12 +57,22 @@ pub use self::{
         Place,
         Torn, //
     },
+    line::{
+        Events,
+        Line,
+        Owed,
+        Owing, //
+    },
     napi::{
         Napi,
         NapiGuard,
         Poll,
         Polled,
         Polling, //
+    },
+    owed::{
+        Directions,
+        Settled, //
     },
     packet::{
         Addresses,
@@ -75,6 +90,10 @@ pub use self::{
     pool::{
         PagePool,
         PoolPage, //
+    },
+    ready::{
+        HandedOver,
+        ReadyList, //
     },
     table::{
         Operations,

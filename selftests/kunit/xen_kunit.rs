@@ -32,6 +32,9 @@ mod xen {
     }
     pub(crate) mod io;
     pub(crate) mod memory;
+    pub(crate) mod net {
+        pub(crate) mod owed;
+    }
     pub(crate) mod ring;
     pub(crate) mod xenbus {
         pub(crate) mod value;

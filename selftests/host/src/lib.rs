@@ -36,6 +36,9 @@ mod xen {
         pub mod quota;
     }
     pub mod io;
+    pub mod net {
+        pub mod owed;
+    }
     pub mod ring;
     pub mod xenbus {
         pub mod value;
