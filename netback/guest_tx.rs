@@ -28,11 +28,6 @@ use kernel::prelude::*;
 use xen::{
     io::netif::{
         self,
-        control::{
-            HashAlgorithm,
-            HashKind, //
-        },
-        GsoKind,
         Status,
         Tx,
         TxResponse,
@@ -40,15 +35,12 @@ use xen::{
         TX_SLOTS, //
     },
     net::{
-        Checksum,
-        Gso,
-        Hash,
         Imports,
         PagePool,
         Place,
         Polling,
-        Received,
-        RxPacket, //
+        ReadyList,
+        Received, //
     },
     ring::{
         Back,
@@ -76,35 +68,6 @@ const BATCH: usize = 512;
 
 /// Fragments that the kernel's packets have room for, with each slot as one.
 const FEW_SLOTS: usize = plan::MOST_FRAGMENTS;
-
-/// A packet that was copied.
-struct Ready {
-    packet: RxPacket,
-    received: Received,
-    length: u32,
-}
-
-/// Packets that were copied, for the network stack.
-#[derive(Default)]
-pub(crate) struct ReadyList(KVec<Ready>);
-
-impl ReadyList {
-    /// Hands them over. Softirq, without any lock.
-    pub(crate) fn hand_over(&mut self, napi: &Polling<'_, Poller>) -> RxStats {
-        let mut stats = RxStats::default();
-        for ready in self.0.drain_all() {
-            match ready.packet.receive(napi, &ready.received) {
-                Ok(fixed_up) => {
-                    stats.packets += 1;
-                    stats.bytes += u64::from(ready.length);
-                    stats.gso_checksum_fixup += u64::from(fixed_up);
-                }
-                Err(_) => stats.rejected += 1,
-            }
-        }
-        stats
-    }
-}
 
 /// A packet that is being copied.
 struct Entry {
@@ -160,7 +123,7 @@ impl GuestTx {
             entries: KVec::with_capacity(most, GFP_KERNEL)?,
             // CAST: 256.
             answers: KVec::with_capacity(TX_SLOTS as usize, GFP_KERNEL)?,
-            ready: ReadyList(KVec::with_capacity(most, GFP_KERNEL)?),
+            ready: ReadyList::new(most)?,
             held: None,
         })
     }
@@ -277,7 +240,7 @@ impl GuestTx {
         answer(&mut self.answers, packet.responses(Status::Okay));
         // As many entries as packets have room.
         let _ = self.entries.push_within_capacity(Entry {
-            received: received(queue, packet),
+            received: Received::from_wire(queue, packet.checksum, packet.gso, packet.hash),
             length,
             answers: (start, self.answers.len() - start),
         });
@@ -299,13 +262,7 @@ impl GuestTx {
                 return;
             };
             match result {
-                Ok(packet) => {
-                    let _ = ready.0.push_within_capacity(Ready {
-                        packet,
-                        received: entry.received,
-                        length: entry.length,
-                    });
-                }
+                Ok(packet) => ready.push(packet, entry.received, entry.length),
                 Err(_) => {
                     stats.copy_failed += 1;
                     let (start, count) = entry.answers;
@@ -357,30 +314,5 @@ impl GuestTx {
 fn answer(answers: &mut KVec<TxResponse>, responses: impl Iterator<Item = TxResponse>) {
     for response in responses {
         let _ = answers.push_within_capacity(response);
-    }
-}
-
-/// What the network stack is told of a packet.
-fn received(queue: u32, packet: &Packet) -> Received {
-    Received {
-        // CAST: An interface has at most 65535 queues.
-        queue: queue as u16,
-        checksum: match packet.checksum {
-            netif::Checksum::Unknown => Checksum::Unknown,
-            netif::Checksum::Blank => Checksum::Blank,
-            netif::Checksum::Validated => Checksum::Good,
-        },
-        gso: packet.gso.map(|gso| match gso.kind {
-            GsoKind::TcpV4 => Gso::TcpV4(gso.size),
-            GsoKind::TcpV6 => Gso::TcpV6(gso.size),
-        }),
-        hash: packet.hash.and_then(|hash| {
-            let kind = HashKind::from_wire(hash.kind)?;
-            // CAST: The discriminant is the value on the wire.
-            (hash.algorithm == HashAlgorithm::Toeplitz as u8).then_some(Hash {
-                value: hash.value,
-                has_ports: kind.has_ports(),
-            })
-        }),
     }
 }

@@ -27,11 +27,9 @@ use kernel::{
 use xen::{
     io::netif::{
         self,
-        GsoKind,
         RX_SLOTS, //
     },
     net::{
-        self,
         Napi,
         Netdev,
         Transmit,
@@ -128,18 +126,8 @@ impl Outbox {
         let fits = (HEADER_LENGTH..=MOST_LENGTH).contains(&view.length) && !view.has_other_gso;
         let what = Description {
             length: view.length,
-            checksum: match view.checksum {
-                net::Checksum::Unknown => netif::Checksum::Unknown,
-                net::Checksum::Blank => netif::Checksum::Blank,
-                net::Checksum::Good => netif::Checksum::Validated,
-            },
-            gso: view.gso.map(|gso| netif::Gso {
-                size: gso.size(),
-                kind: match gso {
-                    net::Gso::TcpV4(_) => GsoKind::TcpV4,
-                    net::Gso::TcpV6(_) => GsoKind::TcpV6,
-                },
-            }),
+            checksum: view.checksum.into(),
+            gso: view.gso.map(netif::Gso::from),
             hash: (self.rules.hash(&packet, queues)).and_then(|(hash, _queue)| hash),
         };
         let expires = thread::now().saturating_add(self.rules.patience());

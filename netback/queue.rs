@@ -317,7 +317,7 @@ impl Queue {
         let handed_over = list.hand_over(napi);
         // The rings cannot have gone: that waits for the end of polling.
         let mut side = self.from_guest.lock();
-        side.stats.add_handed_over(&handed_over);
+        side.stats.add_handed_over(handed_over);
         if let Some(link) = &mut side.link {
             link.ring.give_list(list);
         }

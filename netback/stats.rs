@@ -7,6 +7,7 @@
 //! what the guest transmits is received here, and the other way round.
 
 use core::ffi::CStr;
+use xen::net::HandedOver;
 
 /// Counters of what the guest transmits.
 #[derive(Clone, Copy, Debug, Default)]
@@ -34,12 +35,12 @@ pub(crate) struct RxStats {
 }
 
 impl RxStats {
-    /// Adds what was counted elsewhere.
-    pub(crate) fn add_handed_over(&mut self, other: &Self) {
-        self.packets += other.packets;
-        self.bytes += other.bytes;
-        self.gso_checksum_fixup += other.gso_checksum_fixup;
-        self.rejected += other.rejected;
+    /// Packets were handed to the network stack.
+    pub(crate) fn add_handed_over(&mut self, done: HandedOver) {
+        self.packets += done.packets;
+        self.bytes += done.bytes;
+        self.gso_checksum_fixup += done.fixed_up;
+        self.rejected += done.rejected;
     }
 
     /// Packets that were not received.

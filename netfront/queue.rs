@@ -230,7 +230,7 @@ impl Queue {
         let handed_over = list.hand_over(napi);
         // The rings cannot have gone: that waits for the end of polling.
         let mut rx = self.rx.lock();
-        rx.stats.add_handed_over(&handed_over);
+        rx.stats.add_handed_over(handed_over);
         if let Some(link) = &mut rx.link {
             link.ring.give_list(list);
         }

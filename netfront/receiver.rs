@@ -26,19 +26,15 @@ use xen::{
     },
     io::netif::{
         self,
-        control::HashKind,
-        GsoKind,
         Rx,
         RxRequest,
         RX_SLOTS, //
     },
     net::{
-        Checksum,
-        Gso,
-        Hash,
         PagePool,
         Polling,
         PoolPage,
+        ReadyList,
         Received,
         RxPacket, //
     },
@@ -72,35 +68,6 @@ struct Buffer {
     page: PoolPage,
 }
 
-/// A packet that is to be handed to the network stack.
-struct Ready {
-    packet: RxPacket,
-    received: Received,
-    length: u32,
-}
-
-/// Packets that are to be handed to the network stack: not under any lock of this driver's, since the stack
-/// may want to send something at once, or to know the interface's numbers.
-pub(crate) struct ReadyList(KVec<Ready>);
-
-impl ReadyList {
-    /// Hands them over.
-    pub(crate) fn hand_over(&mut self, napi: &Polling<'_, Poller>) -> RxStats {
-        let mut stats = RxStats::default();
-        for ready in self.0.drain_all() {
-            match ready.packet.receive(napi, &ready.received) {
-                Ok(fixed_up) => {
-                    stats.packets += 1;
-                    stats.bytes += u64::from(ready.length);
-                    stats.gso_checksum_fixup += u64::from(fixed_up);
-                }
-                Err(_) => stats.rejected += 1,
-            }
-        }
-        stats
-    }
-}
-
 /// The receive ring of a queue that is connected.
 pub(crate) struct Receiver {
     ring: Front<Rx, GrantedPages>,
@@ -109,7 +76,7 @@ pub(crate) struct Receiver {
     /// Pages that it has given back unused.
     spare: KVec<Buffer>,
     /// Packets that were made since they were last taken.
-    ready: KVec<Ready>,
+    ready: ReadyList,
     reserve: Reserve,
     pool: PagePool<Poller>,
     domain: u16,
@@ -130,7 +97,7 @@ impl Receiver {
             ring,
             buffers,
             spare: KVec::with_capacity(count, GFP_KERNEL)?,
-            ready: KVec::with_capacity(BUDGET, GFP_KERNEL)?,
+            ready: ReadyList::new(BUDGET)?,
             reserve: Reserve::new(LEAST as u16, RX_SLOTS)?,
             pool,
             domain: dev.otherend_id(),
@@ -230,12 +197,12 @@ impl Receiver {
 
     /// The packets that were made, to be handed over and then [given back](Self::give_list).
     pub(crate) fn take_list(&mut self) -> ReadyList {
-        ReadyList(core::mem::take(&mut self.ready))
+        core::mem::take(&mut self.ready)
     }
 
     /// Gives the empty list back.
     pub(crate) fn give_list(&mut self, list: ReadyList) {
-        self.ready = list.0;
+        self.ready = list;
     }
 
     /// The page of a slot, by its position in a packet, if the backend has one there.
@@ -320,39 +287,9 @@ impl Receiver {
             return Ok(());
         };
         stats.copied += u64::from(is_small);
-        let ready = Ready {
-            packet: rx_packet,
-            received: received(queue, packet),
-            length,
-        };
+        let received = Received::from_wire(queue, packet.checksum, packet.gso, packet.hash);
         // There is room for as many as are asked for at once.
-        if self.ready.push_within_capacity(ready).is_err() {
-            stats.no_memory += 1;
-        }
+        self.ready.push(rx_packet, received, length);
         Ok(())
-    }
-}
-
-/// What the network stack is told of a packet.
-fn received(queue: u32, packet: &receive::Packet) -> Received {
-    Received {
-        // CAST: Queues are few.
-        queue: queue as u16,
-        checksum: match packet.checksum {
-            netif::Checksum::Unknown => Checksum::Unknown,
-            netif::Checksum::Blank => Checksum::Blank,
-            netif::Checksum::Validated => Checksum::Good,
-        },
-        gso: packet.gso.map(|gso| match gso.kind {
-            GsoKind::TcpV4 => Gso::TcpV4(gso.size),
-            GsoKind::TcpV6 => Gso::TcpV6(gso.size),
-        }),
-        hash: packet.hash.and_then(|hash| {
-            let kind = HashKind::from_wire(hash.kind)?;
-            Some(Hash {
-                value: hash.value,
-                has_ports: kind.has_ports(),
-            })
-        }),
     }
 }

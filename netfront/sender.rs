@@ -29,9 +29,7 @@ use xen::{
         Reserve, //
     },
     io::netif::{
-        Checksum,
         Gso,
-        GsoKind,
         Status,
         Tx,
         FRAME_SIZE,
@@ -295,18 +293,8 @@ impl Sender {
         }
         let info = Info {
             length: view.length,
-            checksum: match view.checksum {
-                net::Checksum::Unknown => Checksum::Unknown,
-                net::Checksum::Blank => Checksum::Blank,
-                net::Checksum::Good => Checksum::Validated,
-            },
-            gso: view.gso.map(|gso| Gso {
-                size: gso.size(),
-                kind: match gso {
-                    net::Gso::TcpV4(_) => GsoKind::TcpV4,
-                    net::Gso::TcpV6(_) => GsoKind::TcpV6,
-                },
-            }),
+            checksum: view.checksum.into(),
+            gso: view.gso.map(Gso::from),
             hash: None,
         };
         Layout::new(info, self.parts.iter().copied())

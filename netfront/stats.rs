@@ -6,6 +6,7 @@
 //! plain numbers, changed under the lock of the queue's direction.
 
 use core::ffi::CStr;
+use xen::net::HandedOver;
 
 /// Counters of one direction of a queue: out of the guest.
 #[derive(Clone, Copy, Debug, Default)]
@@ -74,12 +75,12 @@ pub(crate) struct RxStats {
 }
 
 impl RxStats {
-    /// Adds what was counted elsewhere.
-    pub(crate) fn add_handed_over(&mut self, other: &Self) {
-        self.packets += other.packets;
-        self.bytes += other.bytes;
-        self.gso_checksum_fixup += other.gso_checksum_fixup;
-        self.rejected += other.rejected;
+    /// Packets were handed to the network stack.
+    pub(crate) fn add_handed_over(&mut self, done: HandedOver) {
+        self.packets += done.packets;
+        self.bytes += done.bytes;
+        self.gso_checksum_fixup += done.fixed_up;
+        self.rejected += done.rejected;
     }
 
     /// Packets that were not received.

@@ -35,6 +35,7 @@ mod packet;
 mod pool;
 mod ready;
 mod table;
+mod wire;
 
 pub use self::{
     device::{
