@@ -100,11 +100,7 @@ impl Agreement {
         let keys = FrontendKeys {
             request_rx_copy: number(c"request-rx-copy")?,
             feature_rx_notify: number(c"feature-rx-notify")?,
-            feature_sg: number(c"feature-sg")?,
-            feature_gso_tcpv4: number(c"feature-gso-tcpv4")?,
-            feature_gso_tcpv6: number(c"feature-gso-tcpv6")?,
-            feature_no_csum_offload: number(c"feature-no-csum-offload")?,
-            feature_ipv6_csum_offload: number(c"feature-ipv6-csum-offload")?,
+            offloads: netif::OffloadKeys::read(number)?,
             request_multicast_control: number(c"request-multicast-control")?,
             xdp_headroom: number(c"xdp-headroom")?,
         };
@@ -122,19 +118,14 @@ impl Agreement {
 
     /// What the interface can do.
     fn offered(&self) -> Features {
-        let features = &self.features;
-        Features::NONE
-            .and_if(features.sg, Features::SCATTER_GATHER | Features::FRAG_LIST)
-            .and_if(features.csum_v4, Features::CHECKSUM_V4)
-            .and_if(features.csum_v6, Features::CHECKSUM_V6)
-            .and_if(features.gso_v4, Features::SEGMENTATION_V4)
-            .and_if(features.gso_v6, Features::SEGMENTATION_V6)
+        let offloads = self.features.offloads;
+        Features::from(offloads).and_if(offloads.sg, Features::FRAG_LIST)
     }
 
     /// How many requests the largest packet can need.
     fn most_slots(&self, mtu: u32) -> u32 {
         let features = &self.features;
-        let (length, gso) = if features.gso_v4 || features.gso_v6 {
+        let (length, gso) = if features.offloads.gso_v4 || features.offloads.gso_v6 {
             let gso = netif::Gso {
                 size: 1,
                 kind: netif::GsoKind::TcpV4,

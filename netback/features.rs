@@ -6,6 +6,9 @@
 //! KUnit.
 
 use crate::netif::{
+    is_on,
+    OffloadKeys,
+    Offloads,
     FRAME_SIZE,
     HEADER_SIZE, //
 };
@@ -155,16 +158,8 @@ pub(crate) struct FrontendKeys {
     pub(crate) request_rx_copy: Option<u32>,
     /// It sends events when it offers pages.
     pub(crate) feature_rx_notify: Option<u32>,
-    /// It takes packets of several slots.
-    pub(crate) feature_sg: Option<u32>,
-    /// It takes packets that are to be cut into several of TCP over IPv4.
-    pub(crate) feature_gso_tcpv4: Option<u32>,
-    /// It takes packets that are to be cut into several of TCP over IPv6.
-    pub(crate) feature_gso_tcpv6: Option<u32>,
-    /// It does not take packets over IPv4 whose checksum is blank.
-    pub(crate) feature_no_csum_offload: Option<u32>,
-    /// It takes packets over IPv6 whose checksum is blank.
-    pub(crate) feature_ipv6_csum_offload: Option<u32>,
+    /// What kinds of packets it takes.
+    pub(crate) offloads: OffloadKeys,
     /// It wants multicast packets only that it has asked for.
     pub(crate) request_multicast_control: Option<u32>,
     /// It wants so many bytes to be left free before packets.
@@ -176,44 +171,23 @@ pub(crate) struct FrontendKeys {
 pub(crate) struct Features {
     /// It sends events when it offers pages, so that they need not be looked for.
     pub(crate) rx_notify: bool,
-    /// Packets may have several slots.
-    pub(crate) sg: bool,
-    /// Packets may have to be cut into several of TCP over IPv4.
-    pub(crate) gso_v4: bool,
-    /// Packets may have to be cut into several of TCP over IPv6.
-    pub(crate) gso_v6: bool,
-    /// The checksum of packets over IPv4 may be blank.
-    pub(crate) csum_v4: bool,
-    /// The checksum of packets over IPv6 may be blank.
-    pub(crate) csum_v6: bool,
+    /// What kinds of packets the frontend takes.
+    pub(crate) offloads: Offloads,
     /// Only multicast packets that were asked for are sent.
     pub(crate) multicast_control: bool,
     /// See [`headroom`].
     pub(crate) xdp_headroom: u16,
 }
 
-/// A switch that is off if it is not there.
-fn is_on(key: Option<u32>) -> bool {
-    key.unwrap_or(0) != 0
-}
-
 impl FrontendKeys {
-    /// What the frontend can receive. Whoever takes packets that are to be cut takes them in several slots
-    /// and with a blank checksum, or not at all.
+    /// What the frontend can receive, and how.
     pub(crate) fn check(self) -> Result<Features, FeatureError> {
         if !is_on(self.request_rx_copy) {
             return Err(FeatureError::RxCopy);
         }
-        let sg = is_on(self.feature_sg);
-        let csum_v4 = !is_on(self.feature_no_csum_offload);
-        let csum_v6 = is_on(self.feature_ipv6_csum_offload);
         Ok(Features {
             rx_notify: is_on(self.feature_rx_notify),
-            sg,
-            gso_v4: is_on(self.feature_gso_tcpv4) && sg && csum_v4,
-            gso_v6: is_on(self.feature_gso_tcpv6) && sg && csum_v6,
-            csum_v4,
-            csum_v6,
+            offloads: self.offloads.check(),
             multicast_control: is_on(self.request_multicast_control),
             xdp_headroom: headroom(self.xdp_headroom),
         })
@@ -320,14 +294,18 @@ mod tests {
         }
     }
 
-    const COPY: FrontendKeys = FrontendKeys {
-        request_rx_copy: Some(1),
-        feature_rx_notify: None,
+    const OFFLOADS: OffloadKeys = OffloadKeys {
         feature_sg: None,
         feature_gso_tcpv4: None,
         feature_gso_tcpv6: None,
         feature_no_csum_offload: None,
         feature_ipv6_csum_offload: None,
+    };
+
+    const COPY: FrontendKeys = FrontendKeys {
+        request_rx_copy: Some(1),
+        feature_rx_notify: None,
+        offloads: OFFLOADS,
         request_multicast_control: None,
         xdp_headroom: None,
     };
@@ -336,11 +314,7 @@ mod tests {
     fn frontends_that_say_little() {
         let least = Features {
             rx_notify: false,
-            sg: false,
-            gso_v4: false,
-            gso_v6: false,
-            csum_v4: true,
-            csum_v6: false,
+            offloads: OFFLOADS.check(),
             multicast_control: false,
             xdp_headroom: 0,
         };
@@ -356,31 +330,27 @@ mod tests {
 
     #[test]
     fn every_choice() -> Result<(), FeatureError> {
-        for bits in 0..1 << 7 {
+        for bits in 0..1 << 3 {
             // Every number but 0 is on, and what is not there is off.
             for (on, off) in [(Some(1), None), (Some(u32::MAX), Some(0))] {
                 let is_set = |bit: u32| (bits >> bit) & 1 != 0;
                 let key = |bit| if is_set(bit) { on } else { off };
+                let offloads = OffloadKeys {
+                    feature_sg: key(1),
+                    ..OFFLOADS
+                };
                 let keys = FrontendKeys {
                     request_rx_copy: on,
                     feature_rx_notify: key(0),
-                    feature_sg: key(1),
-                    feature_gso_tcpv4: key(2),
-                    feature_gso_tcpv6: key(3),
-                    feature_no_csum_offload: key(4),
-                    feature_ipv6_csum_offload: key(5),
-                    request_multicast_control: key(6),
+                    offloads,
+                    request_multicast_control: key(2),
                     xdp_headroom: Some(bits),
                 };
                 let features = keys.check()?;
                 let expected = Features {
                     rx_notify: is_set(0),
-                    sg: is_set(1),
-                    gso_v4: is_set(1) && is_set(2) && !is_set(4),
-                    gso_v6: is_set(1) && is_set(3) && is_set(5),
-                    csum_v4: !is_set(4),
-                    csum_v6: is_set(5),
-                    multicast_control: is_set(6),
+                    offloads: offloads.check(),
+                    multicast_control: is_set(2),
                     xdp_headroom: bits as u16,
                 };
                 assert_eq!(features, expected);

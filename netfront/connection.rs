@@ -66,11 +66,7 @@ impl Offer {
             multi_queue_max_queues: number(c"multi-queue-max-queues")?,
             feature_split_event_channels: number(c"feature-split-event-channels")?,
             feature_rx_copy: number(c"feature-rx-copy")?,
-            feature_sg: number(c"feature-sg")?,
-            feature_gso_tcpv4: number(c"feature-gso-tcpv4")?,
-            feature_gso_tcpv6: number(c"feature-gso-tcpv6")?,
-            feature_no_csum_offload: number(c"feature-no-csum-offload")?,
-            feature_ipv6_csum_offload: number(c"feature-ipv6-csum-offload")?,
+            offloads: netif::OffloadKeys::read(number)?,
             ..Default::default()
         };
         let features = keys.check(MAX_QUEUES.get())?;
@@ -78,7 +74,7 @@ impl Offer {
             store::read_text(own, c"mac").map_err(|errno| Failure::Errno("reading mac", errno))?;
         Ok(Self {
             address: features::address(mac.as_ref().map(|text| text.as_bytes()))?,
-            mtu: wanted_mtu(dev, otherend, features.sg),
+            mtu: wanted_mtu(dev, otherend, features.offloads.sg),
             untrusted: !features::is_trusted(store::read(own, c"trusted")?, TRUSTED.get()),
             features,
         })
@@ -177,7 +173,7 @@ impl Connection {
                 .map_err(|errno| Failure::Errno("setting the number of queues", errno))?;
             announced
         };
-        interface.agree(count, offered(&offer.features));
+        interface.agree(count, offer.features.offloads.into());
         // Everybody who changes an interface would have to wait for xenstore.
         announce(dev, &announced, offer)?;
         Ok(connection)
@@ -193,7 +189,7 @@ impl Connection {
         rtnl: &Rtnl,
     ) -> Result<KVec<Announced>, Failure> {
         let interface = &self.interface;
-        let terms = offered(&offer.features);
+        let terms = Features::from(offer.features.offloads);
         let failed = |what| move |errno| Failure::Errno(what, errno);
         let mut announced = KVec::new();
         for index in 0..count {
@@ -285,16 +281,6 @@ impl Drop for Connection {
         drop(rtnl);
         drop(remains);
     }
-}
-
-/// What the interface can do, by what was agreed on.
-fn offered(features: &features::Features) -> Features {
-    Features::NONE
-        .and_if(features.sg, Features::SCATTER_GATHER)
-        .and_if(features.csum_v4, Features::CHECKSUM_V4)
-        .and_if(features.csum_v6, Features::CHECKSUM_V6)
-        .and_if(features.gso_v4, Features::SEGMENTATION_V4)
-        .and_if(features.gso_v6, Features::SEGMENTATION_V6)
 }
 
 /// What the backend must know of a queue.

@@ -6,7 +6,10 @@
 //! KUnit.
 
 use crate::netif::{
+    is_on,
     parse_address,
+    OffloadKeys,
+    Offloads,
     MAX_PACKET, //
 };
 use core::fmt;
@@ -61,16 +64,8 @@ pub(crate) struct BackendKeys {
     pub(crate) feature_split_event_channels: Option<u32>,
     /// It copies what is received to pages that it is offered.
     pub(crate) feature_rx_copy: Option<u32>,
-    /// It takes packets of several slots.
-    pub(crate) feature_sg: Option<u32>,
-    /// It takes packets that are to be cut into several of TCP over IPv4.
-    pub(crate) feature_gso_tcpv4: Option<u32>,
-    /// It takes packets that are to be cut into several of TCP over IPv6.
-    pub(crate) feature_gso_tcpv6: Option<u32>,
-    /// It does not take packets over IPv4 whose checksum is blank.
-    pub(crate) feature_no_csum_offload: Option<u32>,
-    /// It takes packets over IPv6 whose checksum is blank.
-    pub(crate) feature_ipv6_csum_offload: Option<u32>,
+    /// What kinds of packets it takes.
+    pub(crate) offloads: OffloadKeys,
     /// It leaves bytes free before what is received.
     pub(crate) feature_xdp_headroom: Option<u32>,
     /// It sends only those multicast packets that were asked for, if that is wanted.
@@ -99,16 +94,8 @@ pub(crate) struct Features {
     pub(crate) queues: Queues,
     /// A queue may have an event channel for each ring.
     pub(crate) split_channels: bool,
-    /// Packets may have several slots.
-    pub(crate) sg: bool,
-    /// Packets may have to be cut into several of TCP over IPv4.
-    pub(crate) gso_v4: bool,
-    /// Packets may have to be cut into several of TCP over IPv6.
-    pub(crate) gso_v6: bool,
-    /// The checksum of packets over IPv4 may be blank.
-    pub(crate) csum_v4: bool,
-    /// The checksum of packets over IPv6 may be blank.
-    pub(crate) csum_v6: bool,
+    /// What kinds of packets the backend takes.
+    pub(crate) offloads: Offloads,
     /// Bytes can be left free before what is received.
     pub(crate) xdp_headroom: bool,
     /// Whether multicast packets can be chosen, and how.
@@ -128,23 +115,14 @@ pub(crate) enum MulticastControl {
     Dynamic,
 }
 
-/// A switch that is off if it is not there.
-fn is_on(key: Option<u32>) -> bool {
-    key.unwrap_or(0) != 0
-}
-
 impl BackendKeys {
-    /// What the backend can do, and how many queues there are if this side allows so many. Whoever takes
-    /// packets that are to be cut takes them in several slots and with a blank checksum, or not at all.
+    /// What the backend can do, and how many queues there are if this side allows so many.
     pub(crate) fn check(self, max_queues: u32) -> Result<Features, FeatureError> {
         if !is_on(self.feature_rx_copy) {
             return Err(FeatureError::RxCopy);
         }
         let theirs = self.multi_queue_max_queues.unwrap_or(1);
         let count = theirs.min(max_queues).clamp(1, MAX_QUEUES);
-        let sg = is_on(self.feature_sg);
-        let csum_v4 = !is_on(self.feature_no_csum_offload);
-        let csum_v6 = is_on(self.feature_ipv6_csum_offload);
         let multicast = is_on(self.feature_multicast_control);
         let dynamic = is_on(self.feature_dynamic_multicast_control);
         Ok(Features {
@@ -154,11 +132,7 @@ impl BackendKeys {
                 own_directories: count > 1,
             },
             split_channels: is_on(self.feature_split_event_channels),
-            sg,
-            gso_v4: is_on(self.feature_gso_tcpv4) && sg && csum_v4,
-            gso_v6: is_on(self.feature_gso_tcpv6) && sg && csum_v6,
-            csum_v4,
-            csum_v6,
+            offloads: self.offloads.check(),
             xdp_headroom: is_on(self.feature_xdp_headroom),
             multicast_control: match (multicast, dynamic) {
                 (_, true) => MulticastControl::Dynamic,
@@ -203,15 +177,19 @@ pub(crate) fn is_trusted(key: Option<u32>, parameter: bool) -> bool {
 mod tests {
     use super::*;
 
-    const COPY: BackendKeys = BackendKeys {
-        multi_queue_max_queues: None,
-        feature_split_event_channels: None,
-        feature_rx_copy: Some(1),
+    const OFFLOADS: OffloadKeys = OffloadKeys {
         feature_sg: None,
         feature_gso_tcpv4: None,
         feature_gso_tcpv6: None,
         feature_no_csum_offload: None,
         feature_ipv6_csum_offload: None,
+    };
+
+    const COPY: BackendKeys = BackendKeys {
+        multi_queue_max_queues: None,
+        feature_split_event_channels: None,
+        feature_rx_copy: Some(1),
+        offloads: OFFLOADS,
         feature_xdp_headroom: None,
         feature_multicast_control: None,
         feature_dynamic_multicast_control: None,
@@ -227,11 +205,7 @@ mod tests {
                 own_directories: false,
             },
             split_channels: false,
-            sg: false,
-            gso_v4: false,
-            gso_v6: false,
-            csum_v4: true,
-            csum_v6: false,
+            offloads: OFFLOADS.check(),
             xdp_headroom: false,
             multicast_control: MulticastControl::None,
             control_ring: false,
@@ -273,27 +247,27 @@ mod tests {
 
     #[test]
     fn every_choice() -> Result<(), FeatureError> {
-        for bits in 0..1u32 << 10 {
+        for bits in 0..1u32 << 6 {
             // Every number but 0 is on, and what is not there is off.
             for (on, off) in [(Some(1), None), (Some(u32::MAX), Some(0))] {
                 let is_set = |bit: u32| (bits >> bit) & 1 != 0;
                 let key = |bit| if is_set(bit) { on } else { off };
+                let offloads = OffloadKeys {
+                    feature_sg: key(1),
+                    ..OFFLOADS
+                };
                 let keys = BackendKeys {
                     multi_queue_max_queues: Some(2),
                     feature_split_event_channels: key(0),
                     feature_rx_copy: on,
-                    feature_sg: key(1),
-                    feature_gso_tcpv4: key(2),
-                    feature_gso_tcpv6: key(3),
-                    feature_no_csum_offload: key(4),
-                    feature_ipv6_csum_offload: key(5),
-                    feature_xdp_headroom: key(6),
-                    feature_multicast_control: key(7),
-                    feature_dynamic_multicast_control: key(8),
-                    feature_ctrl_ring: key(9),
+                    offloads,
+                    feature_xdp_headroom: key(2),
+                    feature_multicast_control: key(3),
+                    feature_dynamic_multicast_control: key(4),
+                    feature_ctrl_ring: key(5),
                 };
                 let features = keys.check(8)?;
-                let multicast_control = match (is_set(7), is_set(8)) {
+                let multicast_control = match (is_set(3), is_set(4)) {
                     (_, true) => MulticastControl::Dynamic,
                     (true, false) => MulticastControl::Static,
                     (false, false) => MulticastControl::None,
@@ -305,14 +279,10 @@ mod tests {
                         own_directories: true,
                     },
                     split_channels: is_set(0),
-                    sg: is_set(1),
-                    gso_v4: is_set(1) && is_set(2) && !is_set(4),
-                    gso_v6: is_set(1) && is_set(3) && is_set(5),
-                    csum_v4: !is_set(4),
-                    csum_v6: is_set(5),
-                    xdp_headroom: is_set(6),
+                    offloads: offloads.check(),
+                    xdp_headroom: is_set(2),
                     multicast_control,
-                    control_ring: is_set(9),
+                    control_ring: is_set(5),
                 };
                 assert_eq!(features, expected);
             }

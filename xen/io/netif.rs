@@ -27,6 +27,7 @@ mod address;
 pub mod control;
 mod extra;
 mod flags;
+mod offload;
 
 pub use self::{
     address::parse_address,
@@ -41,6 +42,11 @@ pub use self::{
         Checksum,
         RxFlags,
         TxFlags, //
+    },
+    offload::{
+        is_on,
+        OffloadKeys,
+        Offloads, //
     },
 };
 

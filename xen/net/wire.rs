@@ -4,6 +4,7 @@
 
 use super::{
     Checksum,
+    Features,
     Gso,
     Hash,
     Received, //
@@ -59,6 +60,18 @@ impl From<Gso> for netif::Gso {
                 Gso::TcpV6(_) => GsoKind::TcpV6,
             },
         }
+    }
+}
+
+impl From<netif::Offloads> for Features {
+    /// What an interface can do by itself if the other end takes these kinds of packets.
+    fn from(offloads: netif::Offloads) -> Self {
+        Self::NONE
+            .and_if(offloads.sg, Self::SCATTER_GATHER)
+            .and_if(offloads.csum_v4, Self::CHECKSUM_V4)
+            .and_if(offloads.csum_v6, Self::CHECKSUM_V6)
+            .and_if(offloads.gso_v4, Self::SEGMENTATION_V4)
+            .and_if(offloads.gso_v6, Self::SEGMENTATION_V6)
     }
 }
 
