@@ -28,12 +28,12 @@ use xen::{
         Access,
         BouncePage,
         BouncePool,
-        Frame,
         Grant,
         PersistentPage,
         PersistentPool,
         Reserve,
-        StillMapped, //
+        StillMapped,
+        WritableFrame, //
     },
     io::blkif::{
         self,
@@ -213,7 +213,7 @@ impl Lender {
 
 impl Lender {
     #[inline]
-    fn grant(&mut self, frame: &impl Frame, access: Access) -> Option<Grant> {
+    fn grant(&mut self, frame: &impl WritableFrame, access: Access) -> Option<Grant> {
         if let Some(grant) = self.reserve.grant(self.domain, frame, access) {
             return Some(grant);
         }

@@ -335,8 +335,8 @@ impl Sender {
                 position,
             } => {
                 let frame = packet.piece(fragment, within)?.frame();
-                let grant = frame
-                    .and_then(|frame| self.reserve.grant(self.domain, &frame, Access::ReadOnly));
+                let grant =
+                    frame.and_then(|frame| self.reserve.grant_for_reading(self.domain, &frame));
                 if let Some(grant) = grant {
                     stats.granted += 1;
                     return Some(Lent {

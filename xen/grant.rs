@@ -37,7 +37,8 @@ pub use self::access::{
     Frame,
     Grant,
     Reserve,
-    StillMapped, //
+    StillMapped,
+    WritableFrame, //
 };
 pub(crate) use self::batch::CopyBatch;
 pub use self::bounce::{

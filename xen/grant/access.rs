@@ -17,16 +17,23 @@ use kernel::{
     },
 };
 
-/// Memory that may be granted.
+/// Memory that may be granted for reading.
 ///
 /// # Safety
 ///
-/// The frame is this domain's, another domain may read and write it as long as it is not used for
-/// something else, and a reference to its page keeps it from that: a grant has one.
+/// The frame is this domain's, another domain may read it as long as it is not used for something else,
+/// and a reference to its page keeps it from that: a grant has one.
 pub unsafe trait Frame {
     /// The pseudo-physical number of the frame of 4 KiB.
     fn frame(&self) -> usize;
 }
+
+/// Memory that may be granted for writing as well.
+///
+/// # Safety
+///
+/// Another domain may write to the frame as long as [`Frame`] says that it may read it.
+pub unsafe trait WritableFrame: Frame {}
 
 /// What the other domain may do with a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -196,7 +203,24 @@ impl Reserve {
 
     /// Grants a frame to a domain, if there is a reference left. Any context.
     #[inline]
-    pub fn grant(&mut self, domain: u16, frame: &impl Frame, access: Access) -> Option<Grant> {
+    pub fn grant(
+        &mut self,
+        domain: u16,
+        frame: &impl WritableFrame,
+        access: Access,
+    ) -> Option<Grant> {
+        self.grant_frame(domain, frame.frame(), access)
+    }
+
+    /// Grants a frame to a domain that may only read it, if there is a reference left. Any context.
+    #[inline]
+    pub fn grant_for_reading(&mut self, domain: u16, frame: &impl Frame) -> Option<Grant> {
+        self.grant_frame(domain, frame.frame(), Access::ReadOnly)
+    }
+
+    /// `frame` is one that [`Frame`] has told, and of a [`WritableFrame`] unless it is for reading.
+    #[inline]
+    fn grant_frame(&mut self, domain: u16, frame: usize, access: Access) -> Option<Grant> {
         if self.quota.free() == 0 {
             self.grow();
         }
@@ -208,7 +232,6 @@ impl Reserve {
         let gref = unsafe { bindings::gnttab_claim_grant_reference(&mut self.head) };
         // A negative value is an error: the list is empty.
         let gref = NonZeroU32::new(u32::try_from(gref).ok()?)?;
-        let frame = frame.frame();
         // SAFETY: `Frame` requires that there can be a reference. The caller has the page.
         unsafe { bindings::xen_get_frame(frame) };
         // SAFETY: The function has no requirement.

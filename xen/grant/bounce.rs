@@ -5,6 +5,7 @@
 use super::{
     Frame,
     Quota,
+    WritableFrame,
     TRIM_STEP, //
 };
 use crate::bindings;
@@ -104,6 +105,9 @@ unsafe impl Frame for BouncePage {
         unsafe { bindings::xen_page_to_pfn(self.page.as_ptr()) }
     }
 }
+
+// SAFETY: As above.
+unsafe impl WritableFrame for BouncePage {}
 
 impl Drop for BouncePage {
     fn drop(&mut self) {

@@ -105,7 +105,7 @@ pub struct Piece<'a> {
     _packet: PhantomData<&'a TxPacket>,
 }
 
-/// The frame of a [`Piece`], which may be granted.
+/// The frame of a [`Piece`], which may be granted for reading: others may have the same memory in their packets.
 pub struct PieceFrame<'a>(usize, PhantomData<&'a TxPacket>);
 
 impl<'a> Piece<'a> {

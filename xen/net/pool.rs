@@ -11,7 +11,10 @@ use super::{
 };
 use crate::{
     bindings,
-    grant::Frame, //
+    grant::{
+        Frame,
+        WritableFrame, //
+    },
 };
 use core::ptr::NonNull;
 use kernel::{
@@ -112,6 +115,9 @@ unsafe impl Frame for PoolPage {
         unsafe { bindings::xen_page_to_pfn(self.page.as_ptr()) }
     }
 }
+
+// SAFETY: As above.
+unsafe impl WritableFrame for PoolPage {}
 
 impl Drop for PoolPage {
     fn drop(&mut self) {

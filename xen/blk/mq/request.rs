@@ -13,7 +13,8 @@ use crate::{
     },
     grant::{
         BouncePage,
-        Frame, //
+        Frame,
+        WritableFrame, //
     },
 };
 use core::{
@@ -373,6 +374,9 @@ unsafe impl Frame for Held<'_> {
         self.frame
     }
 }
+
+// SAFETY: As above.
+unsafe impl WritableFrame for Held<'_> {}
 
 /// The memory of a request, frame by frame.
 struct Pieces<'a> {
