@@ -22,6 +22,7 @@ use crate::{
     keys::{
         self,
         Observer,
+        Setup,
         Subject, //
     },
     rules::Rules,
@@ -37,6 +38,7 @@ use kernel::{
             Acquire,
             Atomic,
             Full,
+            Relaxed,
             Release, //
         },
         Arc,
@@ -79,15 +81,18 @@ const SILENT_LOOK_INTERVAL: u32 = 10;
 /// After how many milliseconds it is asked at the latest whether something may be sent, while it may not.
 const MOST_ASK_INTERVAL: u64 = 20;
 
+/// Most queues that an interface can have, whatever the module's parameter is.
+const MOST_QUEUES: u32 = 256;
+
 /// Nanoseconds of a millisecond.
 const MILLISECOND: u64 = 1_000_000;
 
 /// What there is of the device.
 struct Life {
-    /// The interface, until the device goes. Dropped first: after that nobody sends anything.
+    connection: Option<Connection>,
+    /// The interface, until the device goes.
     registration: Option<Registration<Interface>>,
     interface: Option<Arc<Interface>>,
-    connection: Option<Connection>,
     /// The guest takes no packets, as last told to users.
     stalled: bool,
 }
@@ -111,6 +116,10 @@ pub(crate) struct Backend {
     news: Atomic<bool>,
     rates_changed: Atomic<bool>,
     multicast_changed: Atomic<bool>,
+    setup_changed: Atomic<bool>,
+    /// The frontend has been told that a key makes no sense which it may write at any time. Once for each
+    /// connection is enough: it could have this domain's log be filled.
+    complained: Atomic<bool>,
     /// Some queue has stalled, or is ready again.
     stall_changed: Atomic<bool>,
     /// What the frontend has broken the protocol by. Locked in softirqs.
@@ -189,7 +198,7 @@ impl Bound {
 
     fn try_new(dev: &xenbus::Device<device::Core<'_>>) -> Result<Self, Failure> {
         let failed = |what| move |errno| Failure::Errno(what, errno);
-        let max_queues = MAX_QUEUES.get().max(1);
+        let max_queues = MAX_QUEUES.get().clamp(1, MOST_QUEUES);
         let node = dev.nodename();
         let script = store::read_text(node, c"script")
             .and_then(|text| text.ok_or(ENOENT))
@@ -211,14 +220,16 @@ impl Bound {
                 news: Atomic::new(false),
                 rates_changed: Atomic::new(true),
                 multicast_changed: Atomic::new(false),
+                setup_changed: Atomic::new(false),
+                complained: Atomic::new(false),
                 stall_changed: Atomic::new(false),
                 fault <- new_spinlock!(None, "netback::Backend::fault"),
                 removable: Atomic::new(false),
                 leaving: Atomic::new(false),
                 life <- new_mutex!(Life {
+                    connection: None,
                     registration: None,
                     interface: None,
-                    connection: None,
                     stalled: false,
                 }),
                 watches <- new_mutex!(KVec::new()),
@@ -276,10 +287,12 @@ impl Backend {
             return;
         };
         let script = keys::Script(self.script.as_bytes());
-        let name = interface.netdev().name();
-        let sent = self
-            .dev
-            .announce(what, [fmt!("script={script}"), fmt!("vif={name}")]);
+        let name = CString::try_from(interface.netdev().name(&Rtnl::lock()));
+        let sent = name.map_err(Error::from).and_then(|name| {
+            let name = &*name;
+            self.dev
+                .announce(what, [fmt!("script={script}"), fmt!("vif={name}")])
+        });
         // Whoever has the script run by the toolstack does not listen.
         if let Err(errno) = sent {
             dev_warn!(
@@ -376,7 +389,7 @@ impl Backend {
         drop(watches);
         self.announce_removal();
         let mut life = self.life.lock();
-        disconnect(&mut life);
+        life.connection = None;
         let registration = life.registration.take();
         let interface = life.interface.take();
         drop(life);
@@ -406,10 +419,11 @@ impl Backend {
             return;
         }
         if let Some(fault) = self.take_fault() {
-            disconnect(&mut life);
+            life.connection = None;
             self.dev
                 .fatal(EIO, fmt!("fatal error; disabling device: {fault}"));
         }
+        self.follow_setup(&mut life);
         self.follow_keys(&life);
         self.follow_stall(&mut life);
 
@@ -418,15 +432,17 @@ impl Backend {
         use State::*;
         match (self.dev.state(), peer) {
             (InitWait, Initialising) if life.connection.is_none() => {}
+            // It has been so since before this end closed.
+            (Closing | Closed, Initialising) if !news => {}
             (Closing | Closed, Initialising) => {
                 self.removable.store(false, Release);
-                disconnect(&mut life);
+                life.connection = None;
                 self.dev.switch_state(Closed);
                 self.dev.switch_state(InitWait);
             }
             // The frontend has begun anew without saying that it had ended.
             (_, Initialising) => {
-                disconnect(&mut life);
+                life.connection = None;
                 self.dev.switch_state(Closing);
                 self.dev.switch_state(Closed);
                 self.dev.switch_state(InitWait);
@@ -442,22 +458,22 @@ impl Backend {
             (_, Connected) => {}
             (_, Reconfiguring) => {
                 if news && life.connection.is_some() {
-                    keys::read_headroom(&self.dev, &self.otherend, &self.rules);
+                    self.heed(keys::read_headroom(&self.otherend, &self.rules));
                     self.dev.switch_state(Reconfigured);
                 }
             }
 
             (_, Closing) => {
-                disconnect(&mut life);
+                life.connection = None;
                 self.dev.switch_state(Closing);
             }
             (_, Closed) => {
-                disconnect(&mut life);
+                life.connection = None;
                 self.close();
             }
             // The state may just have been unreadable; that it is not there is final.
             (_, Unknown) if news && store::is_missing(&self.otherend, c"state") => {
-                disconnect(&mut life);
+                life.connection = None;
                 self.close();
             }
             // To be looked at again.
@@ -482,7 +498,7 @@ impl Backend {
     /// Connects if that has not been done, and says so once the interface is set up.
     fn connect(self: &Arc<Self>, life: &mut Life) {
         if let Err(failure) = self.try_connect(life) {
-            disconnect(life);
+            life.connection = None;
             // Nobody is there to be told otherwise.
             if !self.leaving.load(Acquire) && !self.dev.has_vanished() {
                 self.dev.fatal(failure.errno(), fmt!("{failure}"));
@@ -497,6 +513,7 @@ impl Backend {
         if life.connection.is_none() {
             // Nobody but an earlier connection can have had one.
             let _ = self.take_fault();
+            self.complained.store(false, Relaxed);
             let agreement = Agreement::read(&self.dev, &self.otherend, self.max_queues)?;
             life.connection = Some(Connection::new(
                 self,
@@ -508,21 +525,48 @@ impl Backend {
             )?);
             life.stalled = false;
         }
-        let status = store::read_text(self.dev.nodename(), c"hotplug-status")
+        let setup = keys::read_setup(&self.dev)
             .map_err(|errno| Failure::Errno("reading hotplug-status", errno))?;
-        match status.as_ref().map(store::Text::as_bytes) {
-            Some(b"connected") => self.dev.switch_state(State::Connected),
-            Some(b"error") => return Err(Failure::Hotplug),
+        match setup {
+            Setup::Done => self.dev.switch_state(State::Connected),
+            Setup::Failed => return Err(Failure::Hotplug),
             // Whoever runs the script will say so.
-            _ => {}
+            Setup::Pending => {}
         }
         Ok(())
+    }
+
+    /// Closes the device if its hotplug script has failed, whether or not there is a frontend yet.
+    fn follow_setup(&self, life: &mut Life) {
+        if !self.setup_changed.xchg(false, Full)
+            || self.dev.state() != State::InitWait
+            || !matches!(keys::read_setup(&self.dev), Ok(Setup::Failed))
+        {
+            return;
+        }
+        let had_connection = life.connection.take().is_some();
+        self.dev
+            .fatal(Failure::Hotplug.errno(), fmt!("{}", Failure::Hotplug));
+        if !had_connection {
+            // No frontend has anything to close first.
+            self.close();
+        }
+    }
+
+    /// The frontend has written a key that it may write at any time.
+    fn heed(&self, read: Result<(), store::KeyError>) {
+        if let Err(error) = read {
+            if !self.complained.xchg(true, Relaxed) {
+                self.dev.error(error.errno(), fmt!("{error}"));
+            }
+        }
     }
 
     /// Something that is watched has changed. On the bus' thread.
     pub(crate) fn changed(self: &Arc<Self>, subject: Subject, thread: &WatchThread) {
         match subject {
             Subject::Device => {}
+            Subject::Hotplug => self.setup_changed.store(true, Release),
             Subject::Rates => self.rates_changed.store(true, Release),
             Subject::Multicast => self.multicast_changed.store(true, Release),
         }
@@ -541,7 +585,7 @@ impl Backend {
             }
         }
         if self.multicast_changed.xchg(false, Full) && life.connection.is_some() {
-            keys::read_multicast(&self.dev, &self.otherend, &self.rules);
+            self.heed(keys::read_multicast(&self.otherend, &self.rules));
         }
     }
 
@@ -582,15 +626,4 @@ impl Backend {
             self.dev.switch_state(State::Closed);
         }
     }
-}
-
-/// Ends the connection, if there is one.
-fn disconnect(life: &mut Life) {
-    let (Some(connection), Some(interface)) = (life.connection.take(), &life.interface) else {
-        return;
-    };
-    let rtnl = Rtnl::lock();
-    interface.netdev().set_carrier(&rtnl, false);
-    interface.netdev().stop_all();
-    connection.end(interface, rtnl);
 }

@@ -229,8 +229,12 @@ struct Member {
     napi: Arc<Napi<Poller>>,
 }
 
-/// The connection to a frontend: rings, channels, and the polling of them. To be [ended](Self::end).
+/// The connection to a frontend: rings, channels, and the polling of them.
+///
+/// Dropping it ends it: the interface has no carrier, what waits for the guest is lost, and nothing of the guest
+/// is mapped any more. Process context, without the lock of rtnl.
 pub(crate) struct Connection {
+    interface: Arc<Interface>,
     members: KVec<Member>,
     control: Option<ControlRing>,
     files: Option<Files>,
@@ -238,6 +242,9 @@ pub(crate) struct Connection {
 
 impl Connection {
     /// Makes it. The interface has no carrier, and none of its queues a ring.
+    ///
+    /// The lock of rtnl is held only for what needs it: whoever changes any interface of this domain waits for
+    /// that lock, and xenstore, or a guest that has paged out its rings, can take a long time.
     pub(crate) fn new(
         backend: &Arc<Backend>,
         dev: &DeviceRef,
@@ -252,6 +259,9 @@ impl Connection {
             let queue = QueueKeys::read(otherend, agreement.layout, index)?;
             keys.push(queue, GFP_KERNEL)?;
         }
+        let control = agreement.control.map(|ring| ring.gref);
+        let grefs = keys.iter().flat_map(|keys| [keys.tx_gref, keys.rx_gref]);
+        features::check_rings(Iterator::chain(grefs, control))?;
         rules.follow(
             &agreement.features,
             RX_DRAIN_TIMEOUT_MSECS.get(),
@@ -259,6 +269,7 @@ impl Connection {
             agreement.most_slots(interface.netdev().mtu()),
         );
         let mut connection = Self {
+            interface: interface.clone(),
             members: KVec::new(),
             control: None,
             files: None,
@@ -267,48 +278,23 @@ impl Connection {
             let ring = ControlRing::new(backend, dev, rules, control, count)?;
             connection.control = Some(ring);
         }
-        let rtnl = Rtnl::lock();
-        let made = connection
-            .make(backend, dev, interface, &keys, &rtnl)
-            .and_then(|()| {
-                interface
-                    .netdev()
-                    .set_queues(&rtnl, count)
-                    .map_err(|errno| Failure::Errno("setting the number of queues", errno))
-            });
-        if let Err(failure) = made {
-            connection.end(interface, rtnl);
-            return Err(failure);
-        }
-        interface.agree(count, agreement.offered());
-        interface.follow_offer(&rtnl);
-        if let Some(mtu) = agreement.mtu {
-            // What the toolstack wants is no reason to do without the interface.
-            if interface.netdev().mtu() != mtu && interface.netdev().set_mtu(&rtnl, mtu).is_err() {
-                dev_warn!(dev.as_ref(), "mtu is {mtu}, which cannot be\n");
-            }
-        }
-        interface.netdev().set_carrier(&rtnl, true);
-        if interface.netdev().is_running() {
-            interface.netdev().wake_all();
-        }
-        drop(rtnl);
+        connection.make(backend, dev, &keys)?;
+        connection.enable(dev, agreement)?;
         // Nothing depends on them.
         connection.files = Files::new(interface, rules, connection.control.is_some()).ok();
-        connection.poll_all();
         Ok(connection)
     }
 
-    /// Makes the queues.
+    /// Makes the queues, which are not polled yet.
     fn make(
         &mut self,
         backend: &Arc<Backend>,
         dev: &DeviceRef,
-        interface: &Interface,
         keys: &[QueueKeys],
-        rtnl: &Rtnl,
     ) -> Result<(), Failure> {
         let failed = |what| move |errno| Failure::Errno(what, errno);
+        let interface = &self.interface;
+        let name = CString::try_from(interface.netdev().name(&Rtnl::lock()))?;
         for (index, keys) in (0..).zip(keys) {
             let queue = interface
                 .queue(index)
@@ -316,7 +302,7 @@ impl Connection {
             let tx = keys.map(dev, keys.tx_gref)?;
             let rx = keys.map(dev, keys.rx_gref)?;
             let poller = Poller::new(queue.clone(), backend.clone());
-            let (napi, guard) = Napi::new(interface.netdev().clone(), index, poller, rtnl)
+            let (napi, guard) = Napi::new(interface.netdev().clone(), index, poller)
                 .map_err(failed("adding a queue"))?;
             self.members.push(
                 Member {
@@ -333,43 +319,38 @@ impl Connection {
                 rx: GuestRx::new(dev, rx).map_err(failed("allocating memory"))?,
             };
             let line = keys
-                .bind(dev, &napi, interface.netdev().name(), index)
+                .bind(dev, &napi, &name, index)
                 .map_err(|errno| keys.failed(errno))?;
             queue
                 .connect(rings, line, napi)
                 .map_err(failed("allocating memory"))?;
         }
-        // Nothing is polled before everything is there: from then on pages and rings go only after the end
-        // of polling.
-        for member in &mut self.members {
-            member.guard.enable();
-        }
         Ok(())
     }
 
-    /// Ends it. The interface has no carrier, and nobody sends any more.
-    pub(crate) fn end(self, interface: &Interface, rtnl: Rtnl) {
-        let Self {
-            members,
-            control,
-            files,
-        } = self;
-        let mut napis = KVec::new();
-        let mut remains = KVec::new();
-        for (index, member) in (0..).zip(members) {
-            member.guard.remove(&rtnl);
-            if let Some(queue) = interface.queue(index) {
-                if let Some(rings) = queue.disconnect() {
-                    // Without memory it is dropped at once, with the lock held a little longer.
-                    let _ = remains.push(rings, GFP_KERNEL);
-                }
+    /// Has the interface use the queues.
+    fn enable(&mut self, dev: &DeviceRef, agreement: &Agreement) -> Result<(), Failure> {
+        let rtnl = Rtnl::lock();
+        let netdev = self.interface.netdev();
+        let count = agreement.layout.queues;
+        netdev
+            .set_queues(&rtnl, count)
+            .map_err(|errno| Failure::Errno("setting the number of queues", errno))?;
+        self.interface.agree(&rtnl, count, agreement.offered());
+        if let Some(mtu) = agreement.mtu {
+            // What the toolstack wants is no reason to do without the interface.
+            if netdev.mtu() != mtu && netdev.set_mtu(&rtnl, mtu).is_err() {
+                dev_warn!(dev.as_ref(), "mtu is {mtu}, which cannot be\n");
             }
-            let _ = napis.push(member.napi, GFP_KERNEL);
         }
-        drop(rtnl);
-        drop(files);
-        drop(control);
-        drop(remains);
+        for member in &mut self.members {
+            member.guard.enable(&rtnl);
+        }
+        netdev.set_carrier(&rtnl, true);
+        if netdev.is_running() {
+            netdev.wake_all();
+        }
+        Ok(())
     }
 
     /// Has all queues look for something to do. Process context.
@@ -377,6 +358,29 @@ impl Connection {
         let _scope = NoSoftirqs::new();
         for member in &self.members {
             member.napi.schedule();
+        }
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        {
+            let rtnl = Rtnl::lock();
+            let netdev = self.interface.netdev();
+            netdev.set_carrier(&rtnl, false);
+            netdev.stop_all();
+            for member in &mut self.members {
+                member.guard.disable(&rtnl);
+            }
+        }
+        self.files = None;
+        self.control = None;
+        for (index, member) in (0..).zip(core::mem::take(&mut self.members)) {
+            // The NAPI itself goes last: rings and channels have references to it.
+            drop(member.guard);
+            if let Some(queue) = self.interface.queue(index) {
+                queue.disconnect();
+            }
         }
     }
 }

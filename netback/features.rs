@@ -21,6 +21,8 @@ pub(crate) enum FeatureError {
     Queues(u32, u32),
     /// This key is missing.
     Missing(&'static str),
+    /// Two rings have the same page, that of this reference.
+    SharedRing(u32),
     /// The frontend wants pages to change hands, which nobody does any more.
     RxCopy,
 }
@@ -33,6 +35,7 @@ impl fmt::Display for FeatureError {
                 "guest requested {queues} queues, but valid range is 1 - {most}."
             ),
             Self::Missing(key) => write!(f, "{key} is missing"),
+            Self::SharedRing(gref) => write!(f, "two rings have the reference {gref}"),
             Self::RxCopy => f.write_str("request-rx-copy is not set"),
         }
     }
@@ -136,6 +139,18 @@ impl ControlKeys {
             (Some(_), None) => Err(FeatureError::Missing("event-channel-ctrl")),
         }
     }
+}
+
+/// Whether each ring has a page of its own, by the grant references of all of a device's.
+pub(crate) fn check_rings(
+    mut grefs: impl Iterator<Item = u32> + Clone,
+) -> Result<(), FeatureError> {
+    while let Some(gref) = grefs.next() {
+        if grefs.clone().any(|other| other == gref) {
+            return Err(FeatureError::SharedRing(gref));
+        }
+    }
+    Ok(())
 }
 
 /// Most bytes that are left free before what a guest receives: an Ethernet header still fits in behind.
@@ -279,6 +294,20 @@ mod tests {
     }
 
     #[test]
+    fn each_ring_has_its_page() {
+        for (grefs, expected) in [
+            (&[][..], Ok(())),
+            (&[8, 9], Ok(())),
+            (&[8, 9, 10, 11, 0], Ok(())),
+            (&[8, 8], Err(FeatureError::SharedRing(8))),
+            (&[8, 9, 10, 9], Err(FeatureError::SharedRing(9))),
+            (&[7, 8, 9, 10, 7], Err(FeatureError::SharedRing(7))),
+        ] {
+            assert_eq!(check_rings(grefs.iter().copied()), expected);
+        }
+    }
+
+    #[test]
     fn room_before_packets() {
         for (key, expected) in [
             (None, 0),
@@ -380,6 +409,10 @@ mod tests {
             (
                 FeatureError::Missing("event-channel"),
                 "event-channel is missing",
+            ),
+            (
+                FeatureError::SharedRing(8),
+                "two rings have the reference 8",
             ),
             (FeatureError::RxCopy, "request-rx-copy is not set"),
         ] {

@@ -26,6 +26,7 @@ use xen::{
         HashAlgorithm,
         HashKind, //
     },
+    net::Rtnl,
     ring::Snapshot, //
 };
 
@@ -47,7 +48,8 @@ impl Files {
         rules: &Arc<Rules>,
         has_control: bool,
     ) -> Result<Self> {
-        let dir = Dir::new(interface.netdev().name())?;
+        let name = CString::try_from(interface.netdev().name(&Rtnl::lock()))?;
+        let dir = Dir::new(&name)?;
         let mut queues = KVec::new();
         for (index, queue) in (0..).zip(interface.used_queues()) {
             let name = CString::try_from_fmt(fmt!("io_ring_q{index}"))?;

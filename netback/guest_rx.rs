@@ -125,7 +125,7 @@ impl GuestRx {
 
     /// Copies, and shows the guest what it has received. Says whether the guest must be woken. `budget` is
     /// that of polling.
-    pub(crate) fn flush(&mut self, budget: u32, stats: &mut TxStats) -> Notify {
+    pub(crate) fn flush(&mut self, budget: u32, stats: &TxStats) -> Notify {
         let Self {
             ring,
             exports,
@@ -139,7 +139,7 @@ impl GuestRx {
             };
             let slot = match id {
                 Some(id) if !filled => {
-                    stats.copy_failed += 1;
+                    stats.copy_failed.add(1);
                     failed(slot, id)
                 }
                 _ => slot,

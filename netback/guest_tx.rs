@@ -140,7 +140,7 @@ impl GuestTx {
         rules: &Rules,
         queue: u32,
         budget: u32,
-        stats: &mut RxStats,
+        stats: &RxStats,
     ) -> Result<Taken, Fault> {
         let mut taken = Taken::default();
         while taken.count < budget {
@@ -158,7 +158,7 @@ impl GuestTx {
             let first = slot.request();
             if let Verdict::Wait(wait) = rules.from_guest.ask(first.size.into()) {
                 self.held = Some(slot);
-                stats.throttled += 1;
+                stats.throttled.add(1);
                 taken.wait = Some(wait);
                 break;
             }
@@ -173,7 +173,7 @@ impl GuestTx {
                     answer(&mut self.answers, multicast.responses(status));
                 }
                 Outcome::Drop(dropped) => {
-                    stats.malformed += 1;
+                    stats.malformed.add(1);
                     answer(&mut self.answers, dropped.responses());
                 }
                 Outcome::Fatal(fault) => return Err(Fault::Transmit(fault)),
@@ -203,15 +203,9 @@ impl GuestTx {
     }
 
     /// Begins to copy a packet.
-    fn begin(
-        &mut self,
-        napi: &Polling<'_, Poller>,
-        queue: u32,
-        packet: &Packet,
-        stats: &mut RxStats,
-    ) {
+    fn begin(&mut self, napi: &Polling<'_, Poller>, queue: u32, packet: &Packet, stats: &RxStats) {
         if packet.slots().len() > FEW_SLOTS {
-            stats.frag_overflow += 1;
+            stats.frag_overflow.add(1);
         }
         let length = packet.length();
         let head = if length <= COPY_WHOLE { length } else { 0 };
@@ -222,7 +216,7 @@ impl GuestTx {
             .imports
             .begin(napi, &mut self.pool, plan.head(), behind);
         let Some(mut draft) = draft else {
-            stats.no_memory += 1;
+            stats.no_memory.add(1);
             answer(&mut self.answers, packet.responses(Status::Dropped));
             return;
         };
@@ -247,7 +241,7 @@ impl GuestTx {
     }
 
     /// Copies what was begun, and writes the answers.
-    fn copy(&mut self, stats: &mut RxStats) {
+    fn copy(&mut self, stats: &RxStats) {
         let Self {
             imports,
             entries,
@@ -264,7 +258,7 @@ impl GuestTx {
             match result {
                 Ok(packet) => ready.push(packet, entry.received, entry.length),
                 Err(_) => {
-                    stats.copy_failed += 1;
+                    stats.copy_failed.add(1);
                     let (start, count) = entry.answers;
                     for answer in answers.iter_mut().skip(start).take(count) {
                         if answer.status() != Status::Null {

@@ -15,7 +15,6 @@ use kernel::{
         atomic::{
             Acquire,
             Atomic,
-            Relaxed,
             Release, //
         },
         Arc, //
@@ -31,6 +30,7 @@ use xen::{
         Channels,
         Features,
         Netdev,
+        Offer,
         Operations,
         QueueTotals,
         Registration,
@@ -44,17 +44,18 @@ use xen::{
 };
 
 /// What the interface can do if the guest can receive it.
-const CHANGEABLE: [Features; 6] = [
-    Features::SCATTER_GATHER,
-    Features::CHECKSUM_V4,
-    Features::CHECKSUM_V6,
-    Features::SEGMENTATION_V4,
-    Features::SEGMENTATION_V6,
-    Features::FRAG_LIST,
-];
+const CHANGEABLE: Features = Features::SCATTER_GATHER
+    .and(Features::CHECKSUM_V4)
+    .and(Features::CHECKSUM_V6)
+    .and(Features::SEGMENTATION_V4)
+    .and(Features::SEGMENTATION_V6)
+    .and(Features::FRAG_LIST);
 
-/// Least and most bytes of a packet without the Ethernet header: the most leaves room for that and a VLAN's.
-const MTU: (u32, u32) = (68, 65_535 - 18);
+/// Least bytes of a packet without the Ethernet header, of which an interface can be told.
+const LEAST_MTU: u32 = 68;
+
+/// Most bytes: that leaves room for the header and a VLAN's.
+const MOST_MTU: u32 = 65_535 - 18;
 
 /// Most bytes of a packet, without the header, for a guest that takes them in one piece only.
 const PLAIN_MTU: u32 = 1500;
@@ -70,8 +71,8 @@ pub(crate) struct Interface {
     /// All that it can have; the first `used` have rings, or had them last.
     queues: KVec<Arc<Queue>>,
     used: Atomic<u32>,
-    /// What the guest can receive, bits of [`Features`].
-    offered: Atomic<u64>,
+    /// What the guest can receive.
+    offer: Offer,
 }
 
 impl Interface {
@@ -87,17 +88,14 @@ impl Interface {
         queues: u32,
         rules: Arc<Rules>,
     ) -> Result<(Arc<Self>, Registration<Self>)> {
-        let changeable = CHANGEABLE
-            .into_iter()
-            .fold(Features::NONE, |sum, feature| sum | feature);
         let netdev = net::Builder {
             parent: dev,
             name: fmt!("vif{}.{handle}", dev.otherend_id()),
             address: ADDRESS,
             queues,
             fixed: Features::CHECKSUM_RECEIVED,
-            changeable,
-            mtu: MTU,
+            changeable: CHANGEABLE,
+            mtu: (LEAST_MTU, MOST_MTU),
         }
         .build()?;
         let mut list = KVec::new();
@@ -111,7 +109,7 @@ impl Interface {
             queues: list,
             used: Atomic::new(0),
             // Until the frontend has said what it can do nothing is sent.
-            offered: Atomic::new(changeable.bits()),
+            offer: Offer::new(CHANGEABLE, (MOST_MTU, PLAIN_MTU)),
         };
         let interface = Arc::new(interface, GFP_KERNEL)?;
         let registration = Registration::new(netdev, dev, interface.clone())?;
@@ -135,38 +133,14 @@ impl Interface {
         self.queues.iter().take(self.used() as usize)
     }
 
-    /// So many queues have rings, and the guest can receive this.
-    pub(crate) fn agree(&self, queues: u32, offered: Features) {
+    /// So many queues have rings, and the guest can receive this: packets may have to become smaller.
+    pub(crate) fn agree(&self, rtnl: &Rtnl, queues: u32, offered: Features) {
         self.used.store(queues, Release);
-        self.offered.store(offered.bits(), Release);
+        self.offer.follow(&self.netdev, rtnl, offered);
     }
 
     fn used(&self) -> u32 {
         self.used.load(Acquire)
-    }
-
-    fn offered(&self) -> Features {
-        Features::from_bits(self.offered.load(Relaxed))
-    }
-
-    /// The largest packet without the Ethernet header, by what the guest can receive.
-    fn most_mtu(&self) -> u32 {
-        if self.offered().contains(Features::SCATTER_GATHER) {
-            let (_, most) = MTU;
-            most
-        } else {
-            PLAIN_MTU
-        }
-    }
-
-    /// The guest can receive less than what the interface does, or more: packets may have to become smaller.
-    pub(crate) fn follow_offer(&self, rtnl: &Rtnl) {
-        self.netdev.update_features(rtnl);
-        let most = self.most_mtu();
-        if self.netdev.mtu() > most {
-            // It is within the interface's limits.
-            let _ = self.netdev.set_mtu(rtnl, most);
-        }
     }
 }
 
@@ -196,32 +170,26 @@ impl Operations for Interface {
 
     fn transmit(&self, queue: u32, packet: TxPacket, _more: bool) -> Transmit {
         match self.queue(queue) {
-            Some(queue) => queue.transmit(packet, self.used()),
+            Some(queue) => queue.transmit(packet, self.used(), self.offer.features()),
             None => Transmit::Taken,
         }
     }
 
     fn fix_features(&self, wanted: Features) -> Features {
-        let missing = CHANGEABLE
-            .into_iter()
-            .filter(|feature| !self.offered().contains(*feature));
-        missing.fold(wanted, Features::without)
+        self.offer.fix_features(wanted)
     }
 
     fn change_mtu(&self, mtu: u32) -> Result {
-        if mtu > self.most_mtu() {
-            return Err(EINVAL);
-        }
-        Ok(())
+        self.offer.change_mtu(mtu)
     }
 
     fn totals(&self) -> Totals {
         let mut totals = Totals::default();
         for queue in &self.queues {
-            let stats = queue.stats();
+            let (rx_errors, tx_errors) = queue.errors();
             totals.queues = totals.queues.plus(queue.totals());
-            totals.rx_errors = totals.rx_errors.wrapping_add(stats.rx.errors());
-            totals.tx_errors = totals.tx_errors.wrapping_add(stats.tx.copy_failed);
+            totals.rx_errors = totals.rx_errors.wrapping_add(rx_errors);
+            totals.tx_errors = totals.tx_errors.wrapping_add(tx_errors);
         }
         totals
     }
@@ -245,7 +213,7 @@ impl Operations for Interface {
 
     fn statistics(&self, values: &mut [u64]) {
         for queue in &self.queues {
-            for (sum, value) in values.iter_mut().zip(queue.stats().values()) {
+            for (sum, value) in values.iter_mut().zip(queue.values()) {
                 *sum = sum.wrapping_add(value);
             }
         }

@@ -37,8 +37,10 @@ use xen::xenbus::{
 /// What can change in xenstore, besides the frontend's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Subject {
-    /// The device itself: whether it is to go, and whether it is set up.
+    /// The device itself: whether it is to go.
     Device,
+    /// Whether the script has set it up.
+    Hotplug,
     /// How much may be sent.
     Rates,
     /// Which multicast packets the guest wants.
@@ -68,7 +70,7 @@ pub(crate) fn watch(backend: &Arc<Backend>) -> Result<KVec<Watch<Observer>>> {
     for (dir, key, subject) in [
         (own, c"online", Subject::Device),
         (own, c"state", Subject::Device),
-        (own, c"hotplug-status", Subject::Device),
+        (own, c"hotplug-status", Subject::Hotplug),
         (own, c"rate", Subject::Rates),
         (own, c"rate-packets", Subject::Rates),
         (own, c"rate-rx", Subject::Rates),
@@ -140,19 +142,50 @@ fn read_rate(dev: &DeviceRef, key: &'static CStr) -> Option<Rate> {
 }
 
 /// Follows whether the guest wants multicast packets only that it has asked for.
-pub(crate) fn read_multicast(dev: &DeviceRef, otherend: &CStr, rules: &Rules) {
-    match store::read::<bool>(otherend, c"request-multicast-control") {
-        Ok(wanted) => rules.set_multicast_control(wanted.unwrap_or(false)),
-        Err(error) => dev.error(error.errno(), fmt!("{error}")),
-    }
+///
+/// # Errors
+///
+/// The key makes no sense. Then all is as it was.
+pub(crate) fn read_multicast(otherend: &CStr, rules: &Rules) -> Result<(), store::KeyError> {
+    let wanted = store::read::<bool>(otherend, c"request-multicast-control")?;
+    rules.set_multicast_control(wanted.unwrap_or(false));
+    Ok(())
 }
 
 /// Follows how many bytes the guest wants to be free before packets.
-pub(crate) fn read_headroom(dev: &DeviceRef, otherend: &CStr, rules: &Rules) {
-    match store::read(otherend, c"xdp-headroom") {
-        Ok(headroom) => rules.set_headroom(features::headroom(headroom)),
-        Err(error) => dev.error(error.errno(), fmt!("{error}")),
-    }
+///
+/// # Errors
+///
+/// As [`read_multicast`].
+pub(crate) fn read_headroom(otherend: &CStr, rules: &Rules) -> Result<(), store::KeyError> {
+    let headroom = store::read(otherend, c"xdp-headroom")?;
+    rules.set_headroom(features::headroom(headroom));
+    Ok(())
+}
+
+/// How far the hotplug script has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Setup {
+    /// It has not said anything yet.
+    Pending,
+    /// The interface is set up.
+    Done,
+    /// It has failed.
+    Failed,
+}
+
+/// Reads what the hotplug script says.
+///
+/// # Errors
+///
+/// `ENOMEM`, or what xenstore says.
+pub(crate) fn read_setup(dev: &DeviceRef) -> Result<Setup> {
+    let status = store::read_text(dev.nodename(), c"hotplug-status")?;
+    Ok(match status.as_ref().map(store::Text::as_bytes) {
+        Some(b"connected") => Setup::Done,
+        Some(b"error") => Setup::Failed,
+        _ => Setup::Pending,
+    })
 }
 
 /// The name of a file, as it is but for what no name has.

@@ -134,6 +134,7 @@ xen::module_param! {
 
 xen::module_param! {
     /// Without effect: hashes are made anew for each packet, which takes less than to find them.
+    /// Scripts may set it for the C driver.
     static HASH_CACHE_SIZE: u32 = 64;
     module: "xen_netback",
     name: "hash_cache_size",
@@ -207,6 +208,9 @@ impl kernel::InPlaceModule for NetbackModule {
                 }
                 // What the C driver does with this parameter, users see.
                 FATAL_SKB_SLOTS.set(FATAL_SKB_SLOTS.get().max(netif::MIN_SLOTS as u32));
+                if HASH_CACHE_SIZE.get() != 64 {
+                    pr_info!("hash_cache_size has no effect: hashes are not cached\n");
+                }
                 ModuleDir::new(c"xen-netback")?
             },
             _work: WORK.create(c"xen-netback")?,

@@ -17,11 +17,11 @@ use crate::{
     stats::WaitStats, //
 };
 use kernel::{
-    new_spinlock,
+    new_spinlock_irq,
     prelude::*,
     sync::{
         Arc,
-        SpinLock, //
+        SpinLockIrq, //
     },
 };
 use xen::{
@@ -30,6 +30,8 @@ use xen::{
         RX_SLOTS, //
     },
     net::{
+        Features,
+        Gso,
         Napi,
         Netdev,
         Transmit,
@@ -42,6 +44,10 @@ use xen::{
 /// Most bytes of a packet for a guest: those that TCP makes at most, with all headers.
 const MOST_LENGTH: u32 = 65_536 + 256;
 
+/// Most bytes of a packet for a guest that takes them in one piece only: what an interface with an ordinary
+/// MTU sends, with the headers of two VLANs.
+const PLAIN_LENGTH: u32 = 1500 + HEADER_LENGTH + 8;
+
 /// Packets, and what is polled to send them.
 pub(crate) struct Open {
     list: Backlog,
@@ -51,7 +57,6 @@ pub(crate) struct Open {
 struct State {
     /// While the queue is connected.
     open: Option<Open>,
-    stats: WaitStats,
     /// The queue was stopped, as enough are waiting.
     stopped: bool,
     /// Polling waits for something else than packets: frames of the guest, or time.
@@ -60,15 +65,16 @@ struct State {
 
 /// Where packets wait for a guest, as long as its queue is connected.
 ///
-/// Its lock is taken in softirqs, and within [`NoSoftirqs`](xen::net::NoSoftirqs), and for a short time only:
-/// whoever sends waits for it.
+/// Its lock is taken in any context, as the kernel may print to the network from an interrupt, and for a short
+/// time only: whoever sends waits for it.
 #[pin_data]
 pub(crate) struct Outbox {
     netdev: Arc<Netdev>,
     index: u32,
     rules: Arc<Rules>,
+    stats: WaitStats,
     #[pin]
-    state: SpinLock<State>,
+    state: SpinLockIrq<State>,
 }
 
 /// What comes next for the guest.
@@ -90,7 +96,6 @@ impl Outbox {
     pub(crate) fn new(netdev: Arc<Netdev>, index: u32, rules: Arc<Rules>) -> impl PinInit<Self> {
         let state = State {
             open: None,
-            stats: WaitStats::default(),
             stopped: false,
             parked: false,
         };
@@ -98,7 +103,8 @@ impl Outbox {
             netdev,
             index,
             rules,
-            state <- new_spinlock!(state, "netback::Outbox::state"),
+            stats: WaitStats::default(),
+            state <- new_spinlock_irq!(state, "netback::Outbox::state"),
         })
     }
 
@@ -115,12 +121,15 @@ impl Outbox {
         let mut state = self.state.lock();
         let open = state.open.take();
         // CAST: A few thousand.
-        state.stats.no_carrier += open.as_ref().map_or(0, |open| open.list.len() as u64);
+        self.stats
+            .no_carrier
+            .add(open.as_ref().map_or(0, |open| open.list.len() as u64));
         open
     }
 
-    /// Puts a packet in, or drops it if the guest is not to have it. `queues` are in use. Softirqs disabled.
-    pub(crate) fn put(&self, packet: TxPacket, queues: u32) -> Transmit {
+    /// Puts a packet in, or drops it if the guest is not to have it, or does not take packets that need features
+    /// other than `taken`. `queues` are in use. See [`Operations::transmit`](xen::net::Operations::transmit).
+    pub(crate) fn put(&self, packet: TxPacket, queues: u32, taken: Features) -> Transmit {
         let view = packet.view();
         let wanted = self.rules.wants(&packet);
         let fits = (HEADER_LENGTH..=MOST_LENGTH).contains(&view.length) && !view.has_other_gso;
@@ -130,26 +139,34 @@ impl Outbox {
             gso: view.gso.map(netif::Gso::from),
             hash: (self.rules.hash(&packet, queues)).and_then(|(hash, _queue)| hash),
         };
+        let supported = match view.gso {
+            None => taken.contains(Features::SCATTER_GATHER) || view.length <= PLAIN_LENGTH,
+            Some(Gso::TcpV4(_)) => taken.contains(Features::SEGMENTATION_V4),
+            Some(Gso::TcpV6(_)) => taken.contains(Features::SEGMENTATION_V6),
+        };
         let expires = thread::now().saturating_add(self.rules.patience());
         packet.take_time();
 
         let mut state = self.state.lock();
         let State {
             open,
-            stats,
             stopped,
             parked,
         } = &mut *state;
+        let stats = &self.stats;
         let open = match open {
-            Some(open) if wanted && fits => open,
+            Some(open) if wanted && fits && supported => open,
             open => {
-                if open.is_none() {
-                    stats.no_carrier += 1;
+                let why = if open.is_none() {
+                    &stats.no_carrier
                 } else if !wanted {
-                    stats.filtered += 1;
+                    &stats.filtered
+                } else if !fits {
+                    &stats.oversized
                 } else {
-                    stats.oversized += 1;
-                }
+                    &stats.unsupported
+                };
+                why.add(1);
                 drop(state);
                 drop(packet);
                 return Transmit::Taken;
@@ -165,10 +182,11 @@ impl Outbox {
             Ok(()) => Transmit::Taken,
             Err(waiting) => Transmit::Busy(waiting.packet),
         };
-        if open.list.is_full() && !*stopped {
-            // Whoever makes room does so under this lock.
+        if open.list.is_full() {
+            // Whoever makes room does so under this lock. It may have been stopped, and woken by somebody who
+            // did not know why.
+            stats.stopped.add(u64::from(!*stopped));
             *stopped = true;
-            stats.stopped += 1;
             self.netdev.stop_queue(self.index);
         }
         if !*parked {
@@ -182,10 +200,10 @@ impl Outbox {
         let mut state = self.state.lock();
         let State {
             open,
-            stats,
             stopped,
             parked,
         } = &mut *state;
+        let stats = &self.stats;
         *parked = false;
         let Some(list) = open.as_mut().map(|open| &mut open.list) else {
             return Next::Empty;
@@ -210,14 +228,14 @@ impl Outbox {
         };
         if *stopped && list.has_room() {
             *stopped = false;
-            stats.woken += 1;
+            stats.woken.add(1);
             self.netdev.wake_queue(self.index);
         }
         if expired {
-            stats.expired += 1;
+            stats.expired.add(1);
             Next::Dropped(waiting)
         } else if impossible {
-            stats.oversized += 1;
+            stats.oversized.add(1);
             Next::Dropped(waiting)
         } else {
             Next::Packet(waiting, delivery)
@@ -257,7 +275,7 @@ impl Outbox {
     }
 
     /// Its counters.
-    pub(crate) fn stats(&self) -> WaitStats {
-        self.state.lock().stats
+    pub(crate) fn stats(&self) -> &WaitStats {
+        &self.stats
     }
 }

@@ -15,8 +15,8 @@ use crate::{
     rules::Rules,
     stall::Change,
     stats::{
+        self,
         RxStats,
-        Stats,
         TxStats, //
     },
 };
@@ -30,6 +30,7 @@ use kernel::{
 };
 use xen::{
     net::{
+        Features,
         Line,
         Napi,
         Netdev,
@@ -56,32 +57,23 @@ struct Link<R> {
     line: Line<Poller>,
 }
 
-/// What the guest transmits.
-struct FromGuest {
-    link: Option<Link<GuestTx>>,
-    stats: RxStats,
-}
-
-/// What it receives.
-struct ToGuest {
-    link: Option<Link<GuestRx>>,
-    stats: TxStats,
-}
-
 /// A queue, which exists as long as its interface. What it has shared with a frontend comes and goes.
 ///
-/// Its locks are taken in softirqs; elsewhere within [`NoSoftirqs`]. That of the outbox is taken last.
+/// Its locks are taken in softirqs; elsewhere within [`NoSoftirqs`]. That of the outbox is taken last, in any
+/// context.
 #[pin_data]
 pub(crate) struct Queue {
     index: u32,
     netdev: Arc<Netdev>,
     rules: Arc<Rules>,
     #[pin]
-    from_guest: SpinLock<FromGuest>,
+    from_guest: SpinLock<Option<Link<GuestTx>>>,
     #[pin]
-    to_guest: SpinLock<ToGuest>,
+    to_guest: SpinLock<Option<Link<GuestRx>>>,
     #[pin]
     outbox: Outbox,
+    rx_stats: RxStats,
+    tx_stats: TxStats,
 }
 
 /// The two directions of a queue that is connected.
@@ -150,23 +142,20 @@ impl Queue {
                 index,
                 netdev,
                 rules,
-                from_guest <- new_spinlock!(
-                    FromGuest { link: None, stats: RxStats::default() },
-                    "netback::Queue::from_guest"
-                ),
-                to_guest <- new_spinlock!(
-                    ToGuest { link: None, stats: TxStats::default() },
-                    "netback::Queue::to_guest"
-                ),
+                from_guest <- new_spinlock!(None, "netback::Queue::from_guest"),
+                to_guest <- new_spinlock!(None, "netback::Queue::to_guest"),
                 outbox <- outbox,
+                rx_stats: RxStats::default(),
+                tx_stats: TxStats::default(),
             }),
             GFP_KERNEL,
         )
     }
 
-    /// See [`Operations::transmit`](xen::net::Operations::transmit). `queues` are in use.
-    pub(crate) fn transmit(&self, packet: TxPacket, queues: u32) -> Transmit {
-        self.outbox.put(packet, queues)
+    /// See [`Operations::transmit`](xen::net::Operations::transmit). `queues` are in use, by a guest that takes
+    /// this.
+    pub(crate) fn transmit(&self, packet: TxPacket, queues: u32, taken: Features) -> Transmit {
+        self.outbox.put(packet, queues, taken)
     }
 
     /// Gives the queue its rings. Process context.
@@ -190,27 +179,25 @@ impl Queue {
             line,
         };
         let _scope = NoSoftirqs::new();
-        self.from_guest.lock().link = Some(tx);
-        self.to_guest.lock().link = Some(rx);
+        *self.from_guest.lock() = Some(tx);
+        *self.to_guest.lock() = Some(rx);
         self.outbox.open(list, napi);
         Ok(())
     }
 
-    /// Takes the rings away, to be dropped where that may sleep, and drops what waits. Nobody may be
-    /// polling, or sending. Process context.
-    pub(crate) fn disconnect(&self) -> Option<impl Sized> {
+    /// Takes the rings away, and drops them and what waits. Nobody may be polling. Process context, without the
+    /// lock of rtnl: it may take its time.
+    pub(crate) fn disconnect(&self) {
         let scope = NoSoftirqs::new();
-        let tx = self.from_guest.lock().link.take();
-        let rx = self.to_guest.lock().link.take();
+        let tx = self.from_guest.lock().take();
+        let rx = self.to_guest.lock().take();
         let waiting = self.outbox.close();
         drop(scope);
         // The channels are dropped before the rings: then no handler looks at them.
         let (tx, tx_line) = tx.map(|link| (link.ring, link.line)).unzip();
         let (rx, rx_line) = rx.map(|link| (link.ring, link.line)).unzip();
-        drop(tx_line);
-        drop(rx_line);
-        drop(waiting);
-        (tx.is_some() || rx.is_some()).then_some((tx, rx))
+        drop((tx_line, rx_line));
+        drop((tx, rx, waiting));
     }
 
     /// Sends to the guest what waits for it. Softirq.
@@ -219,9 +206,9 @@ impl Queue {
     ///
     /// The frontend has broken the protocol.
     pub(crate) fn deliver(&self, budget: u32) -> Result<Delivered, Fault> {
-        let mut side = self.to_guest.lock();
-        let ToGuest { link, stats } = &mut *side;
-        let Some(Link { ring, line }) = link else {
+        let stats = &self.tx_stats;
+        let mut link = self.to_guest.lock();
+        let Some(Link { ring, line }) = &mut *link else {
             return Ok(Delivered::default());
         };
         let now = thread::now();
@@ -240,8 +227,8 @@ impl Queue {
                     if !ring.has_room(slots) {
                         notify |= ring.flush(budget, stats) == Notify::Needed;
                     }
-                    stats.packets += 1;
-                    stats.bytes += u64::from(waiting.what.length);
+                    stats.packets.add(1);
+                    stats.bytes.add(waiting.what.length.into());
                     delivered.worked = true;
                     ring.stall.fed();
                     ring.put(waiting, &delivery)?;
@@ -251,19 +238,19 @@ impl Queue {
                 Next::Dropped(_) => {}
                 Next::Lacking(slots) => {
                     if !was_lacking {
-                        stats.starved += 1;
+                        stats.starved.add(1);
                     }
                     ring.lacking = Some(slots);
                     let change = ring.stall.starved(now, self.rules.stall_time());
                     if change == Some(Change::Stalled) {
-                        stats.stalled += 1;
+                        stats.stalled.add(1);
                         delivered.changed = true;
                     }
                     delivered.more = false;
                     break;
                 }
                 Next::Throttled(time) => {
-                    stats.throttled += 1;
+                    stats.throttled.add(1);
                     delivered.wait = Some(time);
                     delivered.more = false;
                     break;
@@ -276,7 +263,7 @@ impl Queue {
         }
         notify |= ring.flush(budget, stats) == Notify::Needed;
         if notify {
-            stats.events_sent += 1;
+            stats.events_sent.add(1);
             line.for_receiving().notify();
         }
         delivered.changed |= ring
@@ -302,23 +289,21 @@ impl Queue {
                 ..Collected::default()
             });
         }
-        let mut side = self.from_guest.lock();
-        let FromGuest { link, stats } = &mut *side;
-        let Some(Link { ring, line }) = link else {
+        let stats = &self.rx_stats;
+        let mut link = self.from_guest.lock();
+        let Some(Link { ring, line }) = &mut *link else {
             return Ok(Collected::default());
         };
         let taken = ring.take(napi, &self.rules, self.index, budget, stats)?;
         if ring.push() == Notify::Needed {
-            stats.events_sent += 1;
+            stats.events_sent.add(1);
             line.for_transmitting().notify();
         }
         let mut list = ring.take_list();
-        drop(side);
-        let handed_over = list.hand_over(napi);
+        drop(link);
+        stats.add_handed_over(list.hand_over(napi));
         // The rings cannot have gone: that waits for the end of polling.
-        let mut side = self.from_guest.lock();
-        side.stats.add_handed_over(handed_over);
-        if let Some(link) = &mut side.link {
+        if let Some(link) = &mut *self.from_guest.lock() {
             link.ring.give_list(list);
         }
         Ok(Collected {
@@ -338,12 +323,12 @@ impl Queue {
     pub(crate) fn wait(&self, held: bool) -> Result<Rest, Fault> {
         let mut rest = Rest::default();
         if !held {
-            if let Some(link) = &mut self.from_guest.lock().link {
+            if let Some(link) = &mut *self.from_guest.lock() {
                 rest.more |= link.ring.wait()?;
             }
         }
-        let mut side = self.to_guest.lock();
-        let Some(Link { ring, line }) = &mut side.link else {
+        let mut link = self.to_guest.lock();
+        let Some(Link { ring, line }) = &mut *link else {
             return Ok(rest);
         };
         rest.shared = line.is_shared();
@@ -362,8 +347,8 @@ impl Queue {
 
     /// Events have been dealt with. Softirq.
     pub(crate) fn dealt_with(&self, settled: Settled) {
-        let side = self.to_guest.lock();
-        if let Some(link) = &side.link {
+        let link = self.to_guest.lock();
+        if let Some(link) = &*link {
             link.line.dealt_with(settled);
         }
     }
@@ -371,14 +356,14 @@ impl Queue {
     /// Whether the guest does not take packets any more. Process context.
     pub(crate) fn is_stalled(&self) -> bool {
         let _scope = NoSoftirqs::new();
-        let side = self.to_guest.lock();
-        side.link
-            .as_ref()
+        let link = self.to_guest.lock();
+        link.as_ref()
             .is_some_and(|link| link.ring.stall.is_stalled())
     }
 
     /// Has it polled, as if there had been an event. Process context.
     pub(crate) fn kick(&self) {
+        // What was begun runs when this ends.
         let _scope = NoSoftirqs::new();
         self.outbox.kick();
     }
@@ -387,11 +372,11 @@ impl Queue {
     pub(crate) fn portrait(&self) -> Option<Portrait> {
         let _scope = NoSoftirqs::new();
         let tx = {
-            let side = self.from_guest.lock();
-            side.link.as_ref()?.ring.snapshot()
+            let link = self.from_guest.lock();
+            link.as_ref()?.ring.snapshot()
         };
-        let side = self.to_guest.lock();
-        let ring = &side.link.as_ref()?.ring;
+        let link = self.to_guest.lock();
+        let ring = &link.as_ref()?.ring;
         Some(Portrait {
             tx,
             rx: ring.snapshot(),
@@ -401,32 +386,30 @@ impl Queue {
         })
     }
 
-    /// Its counters. Process context, or softirq.
-    pub(crate) fn stats(&self) -> Stats {
-        let _scope = NoSoftirqs::new();
-        let rx = self.from_guest.lock().stats;
-        let tx = self.to_guest.lock().stats;
-        Stats {
-            rx,
-            wait: self.outbox.stats(),
-            tx,
-            waiting: self.outbox.waiting(),
-        }
+    /// What `ethtool -S` shows of it. Any context.
+    pub(crate) fn values(&self) -> [u64; stats::NAMES.len()] {
+        let (wait, waiting) = (self.outbox.stats(), self.outbox.waiting());
+        stats::values(&self.rx_stats, wait, &self.tx_stats, waiting)
     }
 
-    /// Its numbers as all interfaces have them.
+    /// Packets from the guest that were wrong, and frames of its that Xen could not copy to. Any context.
+    pub(crate) fn errors(&self) -> (u64, u64) {
+        (self.rx_stats.errors(), self.tx_stats.copy_failed.get())
+    }
+
+    /// Its numbers as all interfaces have them. Any context.
     pub(crate) fn totals(&self) -> QueueTotals {
-        let Stats { rx, wait, tx, .. } = self.stats();
+        let (rx, wait, tx) = (&self.rx_stats, self.outbox.stats(), &self.tx_stats);
         QueueTotals {
-            rx_packets: rx.packets,
-            rx_bytes: rx.bytes,
-            rx_dropped: rx.no_memory,
-            rx_alloc_fail: rx.no_memory,
-            tx_packets: tx.packets,
-            tx_bytes: tx.bytes,
+            rx_packets: rx.packets.get(),
+            rx_bytes: rx.bytes.get(),
+            rx_dropped: rx.no_memory.get(),
+            rx_alloc_fail: rx.no_memory.get(),
+            tx_packets: tx.packets.get(),
+            tx_bytes: tx.bytes.get(),
             tx_dropped: wait.dropped(),
-            tx_stopped: wait.stopped,
-            tx_woken: wait.woken,
+            tx_stopped: wait.stopped.get(),
+            tx_woken: wait.woken.get(),
         }
     }
 }

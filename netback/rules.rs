@@ -2,7 +2,8 @@
 
 //! What holds for all queues of a device: said by the frontend, or by the toolstack.
 //!
-//! Queues look at it for each packet. What is rarely used has a switch of its own beside it, so that no
+//! Queues look at it for each packet, in any context, as the kernel may print to the network from an
+//! interrupt. What is rarely used has a switch of its own beside it, so that no
 //! lock is taken for what nobody has asked for.
 
 use crate::{
@@ -25,7 +26,7 @@ use crate::{
     transmit::Change,
 };
 use kernel::{
-    new_spinlock,
+    new_spinlock_irq,
     prelude::*,
     sync::{
         atomic::{
@@ -35,7 +36,7 @@ use kernel::{
             Release, //
         },
         Arc,
-        SpinLock, //
+        SpinLockIrq, //
     },
 };
 use xen::{
@@ -45,18 +46,17 @@ use xen::{
     },
     net::{
         self,
-        NoSoftirqs,
         TxPacket, //
     },
     thread, //
 };
 
-/// What a device may send in one direction, whichever the queue. Locked in softirqs.
+/// What a device may send in one direction, whichever the queue. Locked in any context.
 #[pin_data]
 pub(crate) struct Meter {
     limited: Atomic<bool>,
     #[pin]
-    limiter: SpinLock<Limiter>,
+    limiter: SpinLockIrq<Limiter>,
 }
 
 impl Meter {
@@ -64,7 +64,7 @@ impl Meter {
     fn new() -> impl PinInit<Self> {
         pin_init!(Self {
             limited: Atomic::new(false),
-            limiter <- new_spinlock!(
+            limiter <- new_spinlock_irq!(
                 Limiter::new(None, None, 0),
                 "netback::Meter::limiter"
             ),
@@ -75,12 +75,11 @@ impl Meter {
     pub(crate) fn set(&self, bytes: Option<Rate>, packets: Option<Rate>) {
         let limiter = Limiter::new(bytes, packets, thread::now());
         let limited = limiter.is_limited();
-        let _scope = NoSoftirqs::new();
         *self.limiter.lock() = limiter;
         self.limited.store(limited, Release);
     }
 
-    /// Whether a packet of so many bytes may be sent now; if so, it counts as sent. Softirq.
+    /// Whether a packet of so many bytes may be sent now; if so, it counts as sent. Any context.
     #[inline]
     pub(crate) fn ask(&self, bytes: u32) -> Verdict {
         if !self.limited.load(Acquire) {
@@ -92,7 +91,6 @@ impl Meter {
     /// How many bytes could have been sent at once when it was last asked; [`None`] without limit. Process
     /// context.
     pub(crate) fn bytes_left(&self) -> Option<u64> {
-        let _scope = NoSoftirqs::new();
         let limiter = self.limiter.lock();
         limiter.bytes_left()
     }
@@ -114,11 +112,11 @@ pub(crate) struct Rules {
 
     multicast_control: Atomic<bool>,
     #[pin]
-    groups: SpinLock<Groups>,
+    groups: SpinLockIrq<Groups>,
 
     hashes: Atomic<bool>,
     #[pin]
-    hashing: SpinLock<Hashing>,
+    hashing: SpinLockIrq<Hashing>,
 
     /// What the guest may transmit.
     #[pin]
@@ -142,9 +140,9 @@ impl Rules {
                 is_silent: Atomic::new(false),
                 most_slots: Atomic::new(1),
                 multicast_control: Atomic::new(false),
-                groups <- new_spinlock!(Groups::new(), "netback::Rules::groups"),
+                groups <- new_spinlock_irq!(Groups::new(), "netback::Rules::groups"),
                 hashes: Atomic::new(false),
-                hashing <- new_spinlock!(Hashing::new(), "netback::Rules::hashing"),
+                hashing <- new_spinlock_irq!(Hashing::new(), "netback::Rules::hashing"),
                 from_guest <- Meter::new(),
                 to_guest <- Meter::new(),
             }),
@@ -170,7 +168,6 @@ impl Rules {
         self.multicast_control
             .store(features.multicast_control, Relaxed);
         self.hashes.store(false, Relaxed);
-        let _scope = NoSoftirqs::new();
         *self.groups.lock() = Groups::new();
         *self.hashing.lock() = Hashing::new();
     }
@@ -212,7 +209,7 @@ impl Rules {
         self.multicast_control.store(on, Relaxed);
     }
 
-    /// Whether the guest wants a packet. Softirqs disabled.
+    /// Whether the guest wants a packet. Any context.
     #[inline]
     pub(crate) fn wants(&self, packet: &TxPacket) -> bool {
         if !self.multicast_control.load(Relaxed) {
@@ -224,7 +221,7 @@ impl Rules {
         }
     }
 
-    /// Changes which multicast packets the guest wants. Softirq.
+    /// Changes which multicast packets the guest wants. Any context.
     ///
     /// # Errors
     ///
@@ -234,7 +231,7 @@ impl Rules {
     }
 
     /// The hash of a packet and the queue that it belongs to, of so many, if the guest has a say in that.
-    /// Softirqs disabled.
+    /// Any context.
     #[inline]
     pub(crate) fn hash(&self, packet: &TxPacket, queues: u32) -> Option<(Option<Hash>, u32)> {
         if !self.hashes.load(Acquire) {
@@ -254,7 +251,6 @@ impl Rules {
 
     /// Looks at what the guest has set of hashes, and may change it. Process context.
     pub(crate) fn with_hashing<R>(&self, work: impl FnOnce(&mut Hashing) -> R) -> R {
-        let _scope = NoSoftirqs::new();
         let mut hashing = self.hashing.lock();
         let result = work(&mut hashing);
         let on = hashing.algorithm() != HashAlgorithm::None;

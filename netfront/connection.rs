@@ -164,29 +164,31 @@ impl Connection {
             interface: interface.clone(),
             members: KVec::new(),
         };
-        let announced = {
+        let announced = connection.make(frontend, dev, offer, count)?;
+        {
             let rtnl = Rtnl::lock();
-            let announced = connection.make(frontend, dev, offer, count, &rtnl)?;
             interface
                 .netdev()
                 .set_queues(&rtnl, count)
                 .map_err(|errno| Failure::Errno("setting the number of queues", errno))?;
-            announced
-        };
+            for member in &mut connection.members {
+                // The first thing that it does is to offer pages, before the backend can want them.
+                member.guard.enable(&rtnl);
+            }
+        }
         interface.agree(count, offer.features.offloads.into());
-        // Everybody who changes an interface would have to wait for xenstore.
+        // Without the lock of rtnl: everybody who changes an interface would have to wait for xenstore.
         announce(dev, &announced, offer)?;
         Ok(connection)
     }
 
-    /// Makes the queues.
+    /// Makes the queues, which are not polled yet.
     fn make(
         &mut self,
         frontend: &Arc<Frontend>,
         dev: &DeviceRef,
         offer: &Offer,
         count: u32,
-        rtnl: &Rtnl,
     ) -> Result<KVec<Announced>, Failure> {
         let interface = &self.interface;
         let terms = Features::from(offer.features.offloads);
@@ -197,7 +199,7 @@ impl Connection {
                 .queue(index)
                 .ok_or(Failure::Errno("a ring without a queue", EINVAL))?;
             let poller = Poller::new(queue.clone(), frontend.clone());
-            let (napi, guard) = Napi::new(interface.netdev().clone(), index, poller, rtnl)
+            let (napi, guard) = Napi::new(interface.netdev().clone(), index, poller)
                 .map_err(failed("adding a queue"))?;
             // Nothing is polled before everything is there: from then on the pages and rings go only after
             // the end of polling.
@@ -231,10 +233,6 @@ impl Connection {
             )?;
             queue.connect(Rings { sender, receiver }, line);
         }
-        for member in &mut self.members {
-            // The first thing that it does is to offer pages, before the backend can want them.
-            member.guard.enable();
-        }
         Ok(announced)
     }
 
@@ -264,22 +262,19 @@ impl Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        let members = core::mem::take(&mut self.members);
-        let mut remains = KVec::new();
-        let rtnl = Rtnl::lock();
-        for (index, member) in (0..).zip(members) {
-            member.guard.remove(&rtnl);
-            if let Some(rings) = self
-                .interface
-                .queue(index)
-                .and_then(|queue| queue.disconnect())
-            {
-                // Without memory it is dropped at once, with the lock held a little longer.
-                let _ = remains.push(rings, GFP_KERNEL);
+        let mut members = core::mem::take(&mut self.members);
+        {
+            let rtnl = Rtnl::lock();
+            for member in &mut members {
+                member.guard.disable(&rtnl);
             }
         }
-        drop(rtnl);
-        drop(remains);
+        for (index, member) in (0..).zip(members) {
+            drop(member.guard);
+            if let Some(queue) = self.interface.queue(index) {
+                drop(queue.disconnect());
+            }
+        }
     }
 }
 

@@ -12,6 +12,7 @@
 //! | [`TxPacket`]     | `struct sk_buff` that is to be sent                       |
 //! | [`RxPacket`]     | `struct sk_buff` that is being received                   |
 //! | [`ReadyList`]    | those on their way to the network stack                   |
+//! | [`Counter`]      | `u64_stats_t`                                             |
 //! | [`PagePool`]     | `struct page_pool`                                        |
 //! | [`Imports`]      | `struct gnttab_copy`, for packets from another domain     |
 //! | [`Exports`]      | `struct gnttab_copy`, for packets to another domain       |
@@ -24,12 +25,14 @@
 //!
 //! C header: [`include/linux/netdevice.h`](srctree/include/linux/netdevice.h)
 
+mod counter;
 mod device;
 mod ethtool;
 mod exports;
 mod imports;
 mod line;
 mod napi;
+mod offer;
 mod owed;
 mod packet;
 mod pool;
@@ -38,6 +41,7 @@ mod table;
 mod wire;
 
 pub use self::{
+    counter::Counter,
     device::{
         Builder,
         Features,
@@ -71,6 +75,7 @@ pub use self::{
         Polled,
         Polling, //
     },
+    offer::Offer,
     owed::{
         Directions,
         Settled, //

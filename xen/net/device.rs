@@ -54,6 +54,12 @@ impl Features {
         self.0 & others.0 == others.0
     }
 
+    /// These as well.
+    #[must_use]
+    pub const fn and(self, others: Self) -> Self {
+        Self(self.0 | others.0)
+    }
+
     /// Without these.
     #[must_use]
     pub const fn without(self, others: Self) -> Self {
@@ -85,7 +91,7 @@ impl BitOr for Features {
     type Output = Self;
 
     fn bitor(self, other: Self) -> Self {
-        Self(self.0 | other.0)
+        self.and(other)
     }
 }
 
@@ -179,9 +185,10 @@ impl Netdev {
         self.queues
     }
 
-    /// Its name, which users can change.
-    pub fn name(&self) -> &CStr {
-        // SAFETY: The interface is valid; its name always ends with NUL.
+    /// Its name, which users can change, but not as long as the lock of rtnl is held.
+    pub fn name<'a>(&'a self, _rtnl: &'a Rtnl) -> &'a CStr {
+        // SAFETY: The interface is valid; its name always ends with NUL, and is only written with the lock
+        // held.
         unsafe { CStr::from_char_ptr(bindings::xen_net_name(self.as_raw())) }
     }
 

@@ -79,17 +79,12 @@ unsafe impl<P: Poll> Sync for Napi<P> {}
 
 impl<P: Poll> Napi<P> {
     /// Makes one for the queue `queue` of an interface, which is not polled before
-    /// [`enable`](NapiGuard::enable). Process context.
+    /// [`enable`](NapiGuard::enable). Process context, with or without the lock of rtnl.
     ///
     /// # Errors
     ///
     /// `ENOMEM`; `EINVAL` if the interface has no such queue.
-    pub fn new(
-        netdev: Arc<Netdev>,
-        queue: u32,
-        poller: P,
-        rtnl: &Rtnl,
-    ) -> Result<(Arc<Self>, NapiGuard<P>)> {
+    pub fn new(netdev: Arc<Netdev>, queue: u32, poller: P) -> Result<(Arc<Self>, NapiGuard<P>)> {
         if queue >= netdev.most_queues() {
             return Err(EINVAL);
         }
@@ -105,16 +100,14 @@ impl<P: Poll> Napi<P> {
             GFP_KERNEL,
         )?;
         // SAFETY: The interface is valid, and `raw` zeroed and pinned; it lives until the guard has
-        // removed it, since that has a reference. The lock of rtnl is held.
+        // removed it, since that has a reference.
         unsafe {
             bindings::xen_napi_add(
                 napi.netdev.as_raw(),
                 napi.as_raw(),
                 Some(Self::poll_callback),
             );
-            bindings::xen_napi_set_queue(napi.netdev.as_raw(), queue, napi.as_raw());
         }
-        let _ = rtnl;
         let guard = NapiGuard {
             napi: napi.clone(),
             queue,
@@ -173,11 +166,12 @@ impl<P: Poll> Napi<P> {
     }
 }
 
-/// Keeps a [`Napi`] in the kernel's list. Dropping it waits for the end of polling.
+/// Keeps a [`Napi`] in the kernel's list. Dropping it waits for the end of polling. Process context, without the
+/// lock of rtnl unless it was [disabled](Self::disable).
 ///
 /// # Invariants
 ///
-/// `napi` was added to its interface, and `enabled` tells whether it is polled.
+/// `napi` was added to its interface, and `enabled` tells whether it is polled, and known to its queue.
 pub struct NapiGuard<P: Poll> {
     napi: Arc<Napi<P>>,
     queue: u32,
@@ -185,43 +179,49 @@ pub struct NapiGuard<P: Poll> {
 }
 
 impl<P: Poll> NapiGuard<P> {
-    /// Has it polled from now on, at once for the first time. Process context.
-    pub fn enable(&mut self) {
+    /// Has it polled from now on, at once for the first time. Users see which queue it is for. Process
+    /// context.
+    pub fn enable(&mut self, _rtnl: &Rtnl) {
         if !core::mem::replace(&mut self.enabled, true) {
             // INVARIANT: It is enabled.
-            // SAFETY: It is added and was not enabled, by the type invariant.
-            unsafe { bindings::napi_enable(self.napi.as_raw()) };
+            // SAFETY: It is added and was not enabled, by the type invariant. The interface has the queue, by
+            // `new`, and the lock of rtnl is held.
+            unsafe {
+                bindings::xen_napi_set_queue(
+                    self.napi.netdev.as_raw(),
+                    self.queue,
+                    self.napi.as_raw(),
+                );
+                bindings::napi_enable(self.napi.as_raw());
+            }
             self.napi.schedule();
         }
     }
 
-    /// Ends polling, with the lock of rtnl held as long as it takes. Process context.
-    pub fn remove(self, _rtnl: &Rtnl) {
-        let this = core::mem::ManuallyDrop::new(self);
-        this.end();
-        // SAFETY: The field is initialised, and not dropped by anybody else.
-        drop(unsafe { core::ptr::read(&this.napi) });
-    }
-
-    /// With the lock of rtnl held.
-    fn end(&self) {
-        let netdev = self.napi.netdev.as_raw();
-        if self.enabled {
-            // SAFETY: It is enabled by the type invariant.
-            unsafe { bindings::napi_disable(self.napi.as_raw()) };
-        }
-        // SAFETY: It is added by the type invariant, and the lock of rtnl is held. `del` waits for whoever
-        // may still see it.
-        unsafe {
-            bindings::xen_napi_set_queue(netdev, self.queue, core::ptr::null_mut());
-            bindings::xen_napi_del(self.napi.as_raw());
+    /// Ends polling, if it was enabled, and waits for the end. Process context.
+    pub fn disable(&mut self, _rtnl: &Rtnl) {
+        if core::mem::replace(&mut self.enabled, false) {
+            // INVARIANT: It is not enabled any more.
+            // SAFETY: It was enabled by the type invariant, and the lock of rtnl is held.
+            unsafe {
+                bindings::xen_napi_set_queue(
+                    self.napi.netdev.as_raw(),
+                    self.queue,
+                    core::ptr::null_mut(),
+                );
+                bindings::napi_disable(self.napi.as_raw());
+            }
         }
     }
 }
 
 impl<P: Poll> Drop for NapiGuard<P> {
     fn drop(&mut self) {
-        let _rtnl = Rtnl::lock();
-        self.end();
+        if self.enabled {
+            self.disable(&Rtnl::lock());
+        }
+        // SAFETY: It is added by the type invariant, and not enabled. This waits for whoever may still see
+        // it.
+        unsafe { bindings::xen_napi_del(self.napi.as_raw()) };
     }
 }

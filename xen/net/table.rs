@@ -5,7 +5,6 @@
 use super::{
     Channels,
     Features,
-    NoSoftirqs,
     Rings,
     Rtnl,
     TxPacket, //
@@ -120,7 +119,7 @@ pub trait Operations: Sized + Send + Sync + 'static {
     ///
     /// # Context
     ///
-    /// Softirqs disabled.
+    /// Any: the kernel may want to print something while interrupts are disabled.
     fn select_queue(&self, packet: &TxPacket) -> Option<u32> {
         let _ = packet;
         None
@@ -130,7 +129,8 @@ pub trait Operations: Sized + Send + Sync + 'static {
     ///
     /// # Context
     ///
-    /// Softirqs disabled. Never called by two processors at once for the same queue.
+    /// Softirqs disabled, if not interrupts: the kernel may want to print something. Never called by two
+    /// processors at once for the same queue.
     fn transmit(&self, queue: u32, packet: TxPacket, more: bool) -> Transmit;
 
     /// Which of these features the interface can have now. Process context.
@@ -266,11 +266,7 @@ impl<T: Operations> Table<T> {
         let this = unsafe { data::<T>(dev) };
         // SAFETY: The kernel lends a packet; it stays the kernel's.
         let packet = unsafe { TxPacket::from_raw(skb) }.map(ManuallyDrop::new);
-        let chosen = packet.and_then(|packet| {
-            // Some callers send from process context.
-            let _scope = NoSoftirqs::new();
-            this.select_queue(&packet)
-        });
+        let chosen = packet.and_then(|packet| this.select_queue(&packet));
         // SAFETY: The interface is valid.
         let queues = unsafe { bindings::xen_net_queues(dev) };
         match chosen.filter(|&queue| queue < queues) {
