@@ -155,11 +155,14 @@ impl Connection {
         interface: &Arc<Interface>,
         offer: &Offer,
     ) -> Result<Self, Failure> {
-        let count = offer
+        let most = offer
             .features
             .queues
             .count
             .min(interface.netdev().most_queues());
+        let count = interface
+            .wanted_queues()
+            .map_or(most, |wanted| wanted.min(most));
         let mut connection = Self {
             interface: interface.clone(),
             members: KVec::new(),
@@ -176,7 +179,7 @@ impl Connection {
                 member.guard.enable(&rtnl);
             }
         }
-        interface.agree(count, offer.features.offloads.into());
+        interface.agree(count, most, offer.features.offloads.into());
         // Without the lock of rtnl: everybody who changes an interface would have to wait for xenstore.
         announce(dev, &announced, offer)?;
         Ok(connection)

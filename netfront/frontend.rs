@@ -27,6 +27,7 @@ use kernel::{
         atomic::{
             Acquire,
             Atomic,
+            Full,
             Release, //
         },
         Arc,
@@ -104,6 +105,8 @@ pub(crate) struct Frontend {
     ready: Atomic<bool>,
     /// The neighbours are to be told where the interface is, once the backend has connected.
     announce: Atomic<bool>,
+    /// The connection is to end, and another one to be made: somebody wants another number of queues.
+    renewing: Atomic<bool>,
 
     /// Brings the device to where it should be.
     #[pin]
@@ -184,6 +187,7 @@ impl Frontend {
                 broken: Atomic::new(false),
                 ready: Atomic::new(false),
                 announce: Atomic::new(false),
+                renewing: Atomic::new(false),
                 work <- new_work!("netfront::Frontend::work"),
                 trimmer <- new_delayed_work!("netfront::Frontend::trimmer"),
                 refiller <- new_delayed_work!("netfront::Frontend::refiller"),
@@ -215,6 +219,24 @@ impl Frontend {
         self.kick();
     }
 
+    /// Has the connection end and another one made, as after a restore. It takes as long as the backend does,
+    /// and nobody waits for it. Any context.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` if the backend has broken the protocol, `EBUSY` if there is no connection, or if this one is
+    /// about to end.
+    pub(crate) fn renew(self: &Arc<Self>) -> Result {
+        if self.is_broken() {
+            return Err(ENODEV);
+        }
+        if self.dev.state() != State::Connected || self.renewing.xchg(true, Full) {
+            return Err(EBUSY);
+        }
+        self.kick();
+        Ok(())
+    }
+
     /// Has the queues ask for memory again in a while. Any context.
     pub(crate) fn refill_later(self: &Arc<Self>) {
         WORK.enqueue_delayed::<Arc<Self>, REFILL>(self.clone(), REFILL_INTERVAL);
@@ -243,6 +265,16 @@ impl Frontend {
             }
             peer.clone()
         };
+        if state == State::Closed
+            && matches!(dev.state(), State::Closing | State::Closed)
+            && self.renewing.xchg(false, Full)
+        {
+            hang_up(&mut self.life.lock());
+            dev.switch_state(State::Closed);
+            // The bus takes a device for another one that has got this state on any other thread.
+            dev.switch_state(State::Initialising);
+            return;
+        }
         if dev.state() == State::Initialising {
             match state {
                 State::InitWait => {
@@ -347,6 +379,7 @@ impl Frontend {
             fault.take()
         };
         if let Some(fault) = fault {
+            self.renewing.store(false, Release);
             self.dev
                 .fatal(EIO, fmt!("{fault}; Disabled for further use"));
         }
@@ -356,8 +389,12 @@ impl Frontend {
             // That is done on the bus' thread.
             (Initialising, _) => {}
 
+            // The backend lets go of the rings first.
+            (Connected, Connected) if self.renewing.load(Acquire) => {
+                self.dev.switch_state(Closing);
+            }
             (Connected, Connected) => {
-                if self.announce.xchg(false, kernel::sync::atomic::Full) {
+                if self.announce.xchg(false, Full) {
                     if let Life::Live { interface, .. } = &*life {
                         interface.netdev().notify_peers(&Rtnl::lock());
                     }
@@ -366,8 +403,14 @@ impl Frontend {
 
             (Initialised | Connected | Closing, Closing) => {
                 hang_up(&mut life);
-                self.dev.frontend_closed();
+                if self.renewing.load(Acquire) {
+                    self.dev.switch_state(Closed);
+                } else {
+                    self.dev.frontend_closed();
+                }
             }
+            // That is done on the bus' thread.
+            (Closing | Closed, Closed) if self.renewing.load(Acquire) => {}
             (Initialised | Connected | Closing, Closed | Unknown) if peer.has_gone() => {
                 hang_up(&mut life);
                 self.dev.frontend_closed();
@@ -385,6 +428,8 @@ impl Frontend {
     /// The guest has been restored: the backend is another one, which knows nothing of the rings.
     pub(crate) fn resume(self: &Arc<Self>, dev: &xenbus::Device<device::Bound>) -> Result {
         hang_up(&mut self.life.lock());
+        // That is what happens now.
+        self.renewing.store(false, Release);
         let mut peer = self.peer.lock();
         peer.state = State::Unknown;
         dev.with_otherend(|dir| peer.follow(dir))
@@ -393,6 +438,7 @@ impl Frontend {
     /// The device loses its driver. When this returns, nothing is shared with the backend any more.
     pub(crate) fn unbind(self: &Arc<Self>, dev: &xenbus::Device<device::Core<'_>>) {
         self.ready.store(false, Release);
+        self.renewing.store(false, Release);
         let peer = self.peer.lock().clone();
         let has_peer = !dev.has_vanished() && peer.state == State::Connected;
         if has_peer && dev.state() == State::Connected {

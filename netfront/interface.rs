@@ -57,6 +57,10 @@ pub(crate) struct Interface {
     /// All that it can have; the first `used` have rings.
     queues: KVec<Arc<Queue>>,
     used: Atomic<u32>,
+    /// So many could have, by what the backend offers.
+    most: Atomic<u32>,
+    /// So many somebody wants to have, or 0: as many as there can be.
+    wanted: Atomic<u32>,
     /// What the backend can do, bits of [`Features`].
     offered: Atomic<u64>,
     /// The MTU that the interface had before a backend came that could not do it, or 0. It gets it back
@@ -78,6 +82,8 @@ impl Interface {
             netdev,
             queues,
             used: Atomic::new(0),
+            most: Atomic::new(0),
+            wanted: Atomic::new(0),
             offered: Atomic::new(0),
             mtu_before: Atomic::new(0),
             spread: Atomic::new(0),
@@ -95,15 +101,21 @@ impl Interface {
         self.queues.get(index as usize)
     }
 
-    /// So many queues have rings, and the backend can do this.
-    pub(crate) fn agree(&self, queues: u32, offered: Features) {
+    /// So many queues have rings, of so many that could have, and the backend can do this.
+    pub(crate) fn agree(&self, queues: u32, most: u32, offered: Features) {
         self.used.store(queues, Release);
+        self.most.store(most, Release);
         self.offered.store(offered.bits(), Release);
     }
 
     /// Queues that have rings.
     pub(crate) fn used(&self) -> u32 {
         self.used.load(Acquire)
+    }
+
+    /// How many queues somebody has asked for.
+    pub(crate) fn wanted_queues(&self) -> Option<u32> {
+        Some(self.wanted.load(Acquire)).filter(|&count| count != 0)
     }
 
     /// What the backend can do.
@@ -229,13 +241,19 @@ impl Operations for Interface {
 
     fn channels(&self) -> Channels {
         Channels {
-            most: self.netdev.most_queues(),
+            most: self.most.load(Acquire),
             count: self.used(),
         }
     }
 
-    fn set_channels(&self, _count: u32, _rtnl: &Rtnl) -> Result {
+    fn set_channels(&self, count: u32, _rtnl: &Rtnl) -> Result {
         // The number is agreed on with the backend when the two connect.
-        Err(EOPNOTSUPP)
+        let before = self.wanted.xchg(count, Full);
+        if count == self.used() {
+            return Ok(());
+        }
+        self.frontend
+            .renew()
+            .inspect_err(|_| self.wanted.store(before, Release))
     }
 }

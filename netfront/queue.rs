@@ -121,7 +121,11 @@ impl Queue {
     /// context.
     pub(crate) fn disconnect(&self) -> Option<impl Sized> {
         let scope = NoSoftirqs::new();
-        let sender = self.tx.lock().link.take();
+        let mut tx = self.tx.lock();
+        let sender = tx.link.take();
+        let in_flight = sender.as_ref().map_or(0, |link| link.ring.in_flight());
+        tx.stats.lost += u64::from(in_flight);
+        drop(tx);
         let receiver = self.rx.lock().link.take();
         drop(scope);
         self.netdev.reset_queue(self.index);

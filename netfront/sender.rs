@@ -193,6 +193,13 @@ impl Sender {
         self.ring.memory().grefs().first().copied().unwrap_or(0)
     }
 
+    /// How many packets the backend has not answered.
+    pub(crate) fn in_flight(&self) -> u32 {
+        let has_packet = |slot: &&Slot| slot.packet.is_some();
+        // CAST: At most 256.
+        self.slots.iter().filter(has_packet).count() as u32
+    }
+
     /// Whether any packet has room.
     pub(crate) fn has_room(&self) -> bool {
         self.ring.free() >= MAX_SLOTS && self.free.len() >= MOST_SLOTS

@@ -29,6 +29,8 @@ pub(crate) struct TxStats {
     pub(crate) no_memory: u64,
     /// Packets dropped because there was no connection.
     pub(crate) no_carrier: u64,
+    /// Packets that a backend had not answered when it went, which it may have sent or not.
+    pub(crate) lost: u64,
     /// Packets' pieces that the backend says it has not sent.
     pub(crate) refused: u64,
     /// Times that the queue was stopped for lack of room.
@@ -95,7 +97,7 @@ impl RxStats {
 }
 
 /// What `ethtool -S` shows, in this order: the sums over all queues.
-pub(crate) const NAMES: [&CStr; 18] = [
+pub(crate) const NAMES: [&CStr; 19] = [
     c"rx_gso_checksum_fixup",
     c"rx_copied",
     c"rx_malformed",
@@ -111,6 +113,7 @@ pub(crate) const NAMES: [&CStr; 18] = [
     c"tx_unsupported",
     c"tx_no_memory",
     c"tx_no_carrier",
+    c"tx_lost",
     c"tx_refused",
     c"tx_stopped",
     c"tx_events_sent",
@@ -134,6 +137,7 @@ pub(crate) fn values(tx: &TxStats, rx: &RxStats) -> [u64; NAMES.len()] {
         tx.unsupported,
         tx.no_memory,
         tx.no_carrier,
+        tx.lost,
         tx.refused,
         tx.stopped,
         tx.events_sent,
