@@ -179,7 +179,7 @@ impl Operations for Interface {
         self.offer.fix_features(wanted)
     }
 
-    fn change_mtu(&self, mtu: u32) -> Result {
+    fn change_mtu(&self, mtu: u32, _rtnl: &Rtnl) -> Result {
         self.offer.change_mtu(mtu)
     }
 

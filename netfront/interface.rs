@@ -186,7 +186,7 @@ impl Operations for Interface {
         missing.fold(wanted, Features::without)
     }
 
-    fn change_mtu(&self, mtu: u32) -> Result {
+    fn change_mtu(&self, mtu: u32, _rtnl: &Rtnl) -> Result {
         if mtu > self.most_mtu() {
             return Err(EINVAL);
         }

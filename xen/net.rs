@@ -16,6 +16,7 @@
 //! | [`PagePool`]     | `struct page_pool`                                        |
 //! | [`Imports`]      | `struct gnttab_copy`, for packets from another domain     |
 //! | [`Exports`]      | `struct gnttab_copy`, for packets to another domain       |
+//! | [`xdp`]          | `struct bpf_prog`, `xdp_buff`, `xdp_frame`                |
 //!
 //! # Locks
 //!
@@ -39,6 +40,7 @@ mod pool;
 mod ready;
 mod table;
 mod wire;
+pub mod xdp;
 
 pub use self::{
     counter::Counter,
@@ -87,6 +89,7 @@ pub use self::{
         Gso,
         Hash,
         Piece,
+        PieceFrame,
         Received,
         Rejected,
         RxPacket,

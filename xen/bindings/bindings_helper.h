@@ -7,6 +7,7 @@
 #include <linux/bio.h>
 #include <linux/blk-mq.h>
 #include <linux/blkdev.h>
+#include <linux/bpf.h>
 #include <linux/cdrom.h>
 #include <linux/device.h>
 #include <linux/etherdevice.h>
@@ -25,6 +26,7 @@
 
 #include <net/netdev_queues.h>
 #include <net/page_pool/types.h>
+#include <net/xdp.h>
 
 #include <xen/events.h>
 #include <xen/grant_table.h>

@@ -14,3 +14,4 @@
 #include "net.c"
 #include "sysfs.c"
 #include "thread.c"
+#include "xdp.c"

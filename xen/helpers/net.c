@@ -578,16 +578,10 @@ static void count_segments(struct sk_buff *skb)
 		shared->gso_segs = DIV_ROUND_UP(skb->len - headers, shared->gso_size);
 }
 
-/*
- * Hands a packet to the network stack, whose head has the Ethernet header, or
- * drops it.
- */
-void rust_helper_xen_skb_receive(struct napi_struct *napi, struct sk_buff *skb,
-				 const struct xen_skb_received *received,
-				 struct xen_skb_verdict *verdict);
-void rust_helper_xen_skb_receive(struct napi_struct *napi, struct sk_buff *skb,
-				 const struct xen_skb_received *received,
-				 struct xen_skb_verdict *verdict)
+/* Writes into a packet what is known of it. It is dropped if that cannot be. */
+static bool xen_skb_describe(struct napi_struct *napi, struct sk_buff *skb,
+			     const struct xen_skb_received *received,
+			     struct xen_skb_verdict *verdict)
 {
 	verdict->error = 0;
 	verdict->fixed_up = false;
@@ -614,10 +608,25 @@ void rust_helper_xen_skb_receive(struct napi_struct *napi, struct sk_buff *skb,
 	if (verdict->error)
 		goto drop;
 	count_segments(skb);
-	napi_gro_receive(napi, skb);
-	return;
+	return true;
 drop:
 	kfree_skb(skb);
+	return false;
+}
+
+/*
+ * Hands a packet to the network stack, whose head has the Ethernet header, or
+ * drops it.
+ */
+void rust_helper_xen_skb_receive(struct napi_struct *napi, struct sk_buff *skb,
+				 const struct xen_skb_received *received,
+				 struct xen_skb_verdict *verdict);
+void rust_helper_xen_skb_receive(struct napi_struct *napi, struct sk_buff *skb,
+				 const struct xen_skb_received *received,
+				 struct xen_skb_verdict *verdict)
+{
+	if (xen_skb_describe(napi, skb, received, verdict))
+		napi_gro_receive(napi, skb);
 }
 
 /* --- page pools ------------------------------------------------------------------ */

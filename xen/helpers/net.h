@@ -33,6 +33,7 @@ struct xen_skb_piece {
 };
 
 struct sk_buff;
+struct xdp_frame;
 
 /* Where in a packet, of which others may be parts. */
 struct xen_skb_cursor {
@@ -69,6 +70,14 @@ struct xen_skb_received {
 	u32 hash;
 	/* PKT_HASH_TYPE_* */
 	u8 hash_type;
+};
+
+/* What a program has made of a packet. */
+struct xen_xdp_outcome {
+	/* XDP_*: XDP_ABORTED also if what the program wanted could not be done. */
+	u32 action;
+	/* With XDP_TX: it is to be sent, by the caller. */
+	struct xdp_frame *frame;
 };
 
 /* What became of a packet that was received. */

@@ -407,6 +407,10 @@ impl<T: Operations> Registration<T> {
             (*raw).ethtool_ops = &Table::<T>::ETHTOOL;
             (*raw).stat_ops = &Table::<T>::STATISTICS;
         }
+        if T::RUNS_PROGRAMS {
+            // SAFETY: The interface is valid and not registered.
+            unsafe { bindings::xen_xdp_set_features(raw) };
+        }
         // SAFETY: As above.
         let result = to_result(unsafe { bindings::register_netdev(raw) });
         if let Err(error) = result {

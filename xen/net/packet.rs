@@ -334,6 +334,32 @@ pub struct Received {
     pub hash: Option<Hash>,
 }
 
+impl Received {
+    pub(super) fn as_raw(&self) -> bindings::xen_skb_received {
+        let (gso_size, gso_type) = match self.gso {
+            Some(Gso::TcpV4(size)) => (size, TCP_V4),
+            Some(Gso::TcpV6(size)) => (size, TCP_V6),
+            None => (0, 0),
+        };
+        let (hash, hash_type) = match self.hash {
+            Some(hash) if hash.has_ports => (hash.value, bindings::pkt_hash_types_PKT_HASH_TYPE_L4),
+            Some(hash) => (hash.value, bindings::pkt_hash_types_PKT_HASH_TYPE_L3),
+            None => (0, 0),
+        };
+        bindings::xen_skb_received {
+            queue: self.queue,
+            checksum_blank: self.checksum == Checksum::Blank,
+            checksum_good: self.checksum == Checksum::Good,
+            gso_size,
+            gso_type,
+            hash,
+            // CAST: One of a few.
+            hash_type: hash_type as u8,
+            ..Default::default()
+        }
+    }
+}
+
 /// A packet was dropped: its headers are not what the other end says that they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rejected(pub Error);
@@ -360,6 +386,11 @@ impl RxPacket {
         Some(Self {
             raw: NonNull::new(raw)?,
         })
+    }
+
+    #[inline]
+    pub(super) fn into_raw(self) -> *mut bindings::sk_buff {
+        core::mem::ManuallyDrop::new(self).raw.as_ptr()
     }
 
     /// Appends bytes of a frame to the head, if there is room. Nothing may have been added behind it.
@@ -461,29 +492,9 @@ impl RxPacket {
         napi: &Polling<'_, P>,
         received: &Received,
     ) -> Result<bool, Rejected> {
-        let (gso_size, gso_type) = match received.gso {
-            Some(Gso::TcpV4(size)) => (size, TCP_V4),
-            Some(Gso::TcpV6(size)) => (size, TCP_V6),
-            None => (0, 0),
-        };
-        let (hash, hash_type) = match received.hash {
-            Some(hash) if hash.has_ports => (hash.value, bindings::pkt_hash_types_PKT_HASH_TYPE_L4),
-            Some(hash) => (hash.value, bindings::pkt_hash_types_PKT_HASH_TYPE_L3),
-            None => (0, 0),
-        };
-        let raw = bindings::xen_skb_received {
-            queue: received.queue,
-            checksum_blank: received.checksum == Checksum::Blank,
-            checksum_good: received.checksum == Checksum::Good,
-            gso_size,
-            gso_type,
-            hash,
-            // CAST: One of a few.
-            hash_type: hash_type as u8,
-            ..Default::default()
-        };
+        let raw = received.as_raw();
         let mut verdict = bindings::xen_skb_verdict::default();
-        let packet = core::mem::ManuallyDrop::new(self).raw.as_ptr();
+        let packet = self.into_raw();
         // SAFETY: `napi` is being polled, by this function's documentation, and the packet is valid and
         // given up.
         unsafe { bindings::xen_skb_receive(napi.as_raw(), packet, &raw, &mut verdict) };

@@ -32,12 +32,12 @@ use kernel::{
 pub struct PagePool<P: Poll> {
     raw: NonNull<bindings::page_pool>,
     // The pool looks at it to find out where a page is given back.
-    _napi: Arc<Napi<P>>,
+    napi: Arc<Napi<P>>,
 }
 
 // SAFETY: What is called here can be called by any thread.
 unsafe impl<P: Poll> Send for PagePool<P> {}
-// SAFETY: As above; for `alloc` there is `&mut`.
+// SAFETY: As above; `alloc` is called by the one only who polls.
 unsafe impl<P: Poll> Sync for PagePool<P> {}
 
 impl<P: Poll> PagePool<P> {
@@ -53,14 +53,35 @@ impl<P: Poll> PagePool<P> {
         // INVARIANT: It was just made.
         Ok(Self {
             raw: NonNull::new(raw).ok_or(ENOMEM)?,
-            _napi: napi,
+            napi,
         })
     }
 
-    /// Takes a page, zeroed unless it was used before.
     #[inline]
-    pub fn alloc(&mut self, _polling: &Polling<'_, P>) -> Option<PoolPage> {
-        // SAFETY: The pool is valid, and nobody else takes from it now.
+    pub(super) fn as_raw(&self) -> *mut bindings::page_pool {
+        self.raw.as_ptr()
+    }
+
+    #[inline]
+    pub(super) fn napi(&self) -> &Napi<P> {
+        &self.napi
+    }
+
+    /// Whether it is for packets that `polling` brings.
+    #[inline]
+    pub(super) fn belongs_to(&self, polling: &Polling<'_, P>) -> bool {
+        let polled: &Napi<P> = polling;
+        core::ptr::eq(polled, &*self.napi)
+    }
+
+    /// Takes a page, zeroed unless it was used before; [`None`] also if `polling` is another one than the
+    /// pool is for.
+    #[inline]
+    pub fn alloc(&self, polling: &Polling<'_, P>) -> Option<PoolPage> {
+        if !self.belongs_to(polling) {
+            return None;
+        }
+        // SAFETY: The pool is valid, and nobody else takes from it now: that takes being polled.
         let page = NonNull::new(unsafe { bindings::xen_pool_alloc(self.raw.as_ptr()) })?;
         // INVARIANT: It was just taken from a pool.
         Some(PoolPage { page })

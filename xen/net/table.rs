@@ -3,6 +3,7 @@
 //! What a driver does, and the tables by which C calls it.
 
 use super::{
+    xdp,
     Channels,
     Features,
     Rings,
@@ -142,7 +143,7 @@ pub trait Operations: Sized + Send + Sync + 'static {
     /// # Errors
     ///
     /// `EINVAL` if not.
-    fn change_mtu(&self, mtu: u32) -> Result;
+    fn change_mtu(&self, mtu: u32, rtnl: &Rtnl) -> Result;
 
     /// Its numbers. Process context or softirq.
     fn totals(&self) -> Totals;
@@ -161,6 +162,32 @@ pub trait Operations: Sized + Send + Sync + 'static {
 
     /// Its queues. Process context.
     fn channels(&self) -> Channels;
+
+    /// Whether it runs programs, and sends what those of other interfaces want to be sent by it.
+    const RUNS_PROGRAMS: bool = false;
+
+    /// Has it run another program, or none. Process context.
+    ///
+    /// # Errors
+    ///
+    /// It cannot; then it runs the same one as before.
+    fn set_program(&self, program: xdp::Offer<'_>, rtnl: &Rtnl) -> Result<(), xdp::Refusal> {
+        let _ = (program, rtnl);
+        Err(xdp::Refusal {
+            errno: EOPNOTSUPP,
+            message: c"programs are not supported",
+        })
+    }
+
+    /// Sends packets for programs, as far as there is room. `processor` is this processor's number.
+    ///
+    /// # Context
+    ///
+    /// Softirqs disabled. May be called by several processors at once, also while
+    /// [`transmit`](Self::transmit) is.
+    fn transmit_frames(&self, processor: u32, frames: &mut xdp::Frames<'_>) {
+        let _ = (processor, frames);
+    }
 
     /// Has it use another number of queues. Process context.
     ///
@@ -197,6 +224,10 @@ impl<T: Operations> Table<T> {
         table.ndo_get_stats64 = Some(Self::get_stats64);
         table.ndo_set_mac_address = Some(bindings::eth_mac_addr);
         table.ndo_validate_addr = Some(bindings::eth_validate_addr);
+        if T::RUNS_PROGRAMS {
+            table.ndo_bpf = Some(Self::bpf);
+            table.ndo_xdp_xmit = Some(Self::xdp_xmit);
+        }
         table
     };
 
@@ -291,11 +322,46 @@ impl<T: Operations> Table<T> {
         let this = unsafe { data::<T>(dev) };
         from_result(|| {
             let wanted = u32::try_from(mtu).map_err(|_| EINVAL)?;
-            this.change_mtu(wanted)?;
+            this.change_mtu(wanted, &Rtnl::held())?;
             // SAFETY: The interface is valid, and the kernel has the locks that it takes to change it.
             unsafe { core::ptr::addr_of_mut!((*dev).mtu).write_volatile(wanted) };
             Ok(0)
         })
+    }
+
+    unsafe extern "C" fn bpf(
+        dev: *mut bindings::net_device,
+        command: *mut bindings::netdev_bpf,
+    ) -> c_int {
+        // SAFETY: See above.
+        let this = unsafe { data::<T>(dev) };
+        from_result(|| {
+            // SAFETY: The kernel hands over a valid command, with the lock of rtnl held.
+            unsafe { xdp::setup(command, |program, rtnl| this.set_program(program, rtnl)) }?;
+            Ok(0)
+        })
+    }
+
+    unsafe extern "C" fn xdp_xmit(
+        dev: *mut bindings::net_device,
+        count: c_int,
+        frames: *mut *mut bindings::xdp_frame,
+        flags: u32,
+    ) -> c_int {
+        // SAFETY: See above.
+        let this = unsafe { data::<T>(dev) };
+        if flags & !bindings::XDP_XMIT_FLUSH != 0 || count < 0 {
+            return EINVAL.to_errno();
+        }
+        // CAST: It is not negative.
+        // SAFETY: The kernel hands over as many frames.
+        let frames = unsafe { slice::from_raw_parts(frames, count as usize) };
+        // SAFETY: They are valid. The kernel takes those back that were not sent.
+        let mut rest = unsafe { xdp::Frames::new(frames) };
+        // SAFETY: The function has no requirement.
+        this.transmit_frames(unsafe { bindings::xen_processor() }, &mut rest);
+        // CAST: No more than `count`.
+        (frames.len() - rest.left()) as c_int
     }
 
     unsafe extern "C" fn get_stats64(
