@@ -12,7 +12,8 @@ use crate::{
     frontend::Frontend,
     interface::{
         self,
-        Interface, //
+        Interface,
+        Terms, //
     },
     poller::Poller,
     queue::Rings,
@@ -33,6 +34,7 @@ use xen::{
     io::netif,
     net::{
         self,
+        xdp::RxQueue,
         Features,
         Line,
         Napi,
@@ -67,6 +69,7 @@ impl Offer {
             feature_split_event_channels: number(c"feature-split-event-channels")?,
             feature_rx_copy: number(c"feature-rx-copy")?,
             offloads: netif::OffloadKeys::read(number)?,
+            feature_xdp_headroom: number(c"feature-xdp-headroom")?,
             ..Default::default()
         };
         let features = keys.check(MAX_QUEUES.get())?;
@@ -179,9 +182,16 @@ impl Connection {
                 member.guard.enable(&rtnl);
             }
         }
-        interface.agree(count, most, offer.features.offloads.into());
+        interface.agree(&Terms {
+            queues: count,
+            most_queues: most,
+            features: offer.features.offloads.into(),
+            untrusted: offer.untrusted,
+            headroom: offer.features.xdp_headroom,
+        });
         // Without the lock of rtnl: everybody who changes an interface would have to wait for xenstore.
-        announce(dev, &announced, offer)?;
+        let headroom = interface.tell_headroom();
+        announce(dev, &announced, offer, headroom)?;
         Ok(connection)
     }
 
@@ -215,7 +225,8 @@ impl Connection {
                 .map_err(failed("making a page pool"))?;
             let sender = Sender::new(dev, terms, offer.untrusted)
                 .map_err(failed("making a transmit ring"))?;
-            let receiver = Receiver::new(dev, pool).map_err(failed("making a receive ring"))?;
+            let pages = RxQueue::new(pool, index).map_err(failed("registering a queue"))?;
+            let receiver = Receiver::new(dev, pages).map_err(failed("making a receive ring"))?;
             let id = dev.id();
             let line = Line::new(
                 &napi,
@@ -290,7 +301,12 @@ struct Announced {
 }
 
 /// Writes all that the backend must know, at once.
-fn announce(dev: &DeviceRef, queues: &[Announced], offer: &Offer) -> Result<(), Failure> {
+fn announce(
+    dev: &DeviceRef,
+    queues: &[Announced],
+    offer: &Offer,
+    headroom: Option<u16>,
+) -> Result<(), Failure> {
     store::Transaction::run(|transaction| {
         let own = dev.nodename();
         let Queues { announce, .. } = offer.features.queues;
@@ -319,6 +335,9 @@ fn announce(dev: &DeviceRef, queues: &[Announced], offer: &Offer) -> Result<(), 
         ] {
             transaction.write(own, key, fmt!("1"))?;
         }
+        if let Some(headroom) = headroom {
+            transaction.write(own, c"xdp-headroom", fmt!("{headroom}"))?;
+        }
         Ok(())
     })
     .map_err(|error| Failure::Errno("writing to xenstore", error))
@@ -340,6 +359,13 @@ fn announce_queue(transaction: &store::Transaction, dir: &CStr, queue: &Announce
             transaction.write(dir, c"event-channel", fmt!("{}", queue.tx_port))
         }
     }
+}
+
+/// Asks for so many bytes to be left free before packets.
+pub(crate) fn announce_headroom(dev: &DeviceRef, headroom: u16) -> Result {
+    store::Transaction::run(|transaction| {
+        transaction.write(dev.nodename(), c"xdp-headroom", fmt!("{headroom}"))
+    })
 }
 
 /// Queues that an interface has at most if the user has not said how many.

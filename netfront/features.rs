@@ -166,6 +166,11 @@ pub(crate) fn most_mtu(sg: bool) -> u32 {
     }
 }
 
+/// The largest MTU with a program that sees packets in one piece only, of no more than `room` bytes.
+pub(crate) fn most_program_mtu(room: u32) -> u32 {
+    room.saturating_sub(VLAN_HEADER_SIZE)
+}
+
 /// Whether the backend may see what else is in the pages that data is in: both the toolstack, by the key
 /// `trusted`, and the user, by a parameter, have to trust it.
 pub(crate) fn is_trusted(key: Option<u32>, parameter: bool) -> bool {
@@ -314,6 +319,13 @@ mod tests {
             assert_eq!(mtu(Some(junk), true), Err(FeatureError::Mtu(junk)));
             assert_eq!(mtu(Some(junk), false), Err(FeatureError::Mtu(junk)));
         }
+    }
+
+    #[test]
+    fn packets_of_programs_have_room() {
+        assert_eq!(most_program_mtu(3520), 3502);
+        assert!(most_program_mtu(3520) >= ORDINARY_MTU);
+        assert_eq!(most_program_mtu(17), 0);
     }
 
     #[test]

@@ -73,6 +73,10 @@ const TRIM_INTERVAL: u32 = 10_000;
 /// When memory for the backend's pages is asked for again after there was none, in milliseconds.
 const REFILL_INTERVAL: u32 = 100;
 
+/// How long a backend that is connected has to leave another room before packets, in milliseconds. Some do not say
+/// when they have.
+const SETTLE_TIME: u32 = 1_000;
+
 /// What there is of the interface.
 enum Life {
     /// Nothing yet.
@@ -107,6 +111,8 @@ pub(crate) struct Frontend {
     announce: Atomic<bool>,
     /// The connection is to end, and another one to be made: somebody wants another number of queues.
     renewing: Atomic<bool>,
+    /// The backend has had time to leave another room before packets.
+    settled: Atomic<bool>,
 
     /// Brings the device to where it should be.
     #[pin]
@@ -117,11 +123,15 @@ pub(crate) struct Frontend {
     /// Has the queues ask for memory again.
     #[pin]
     refiller: DelayedWork<Frontend, REFILL>,
+    /// Ends a reconfiguration.
+    #[pin]
+    settler: DelayedWork<Frontend, SETTLE>,
 }
 
 const ADVANCE: u64 = 0;
 const TRIM: u64 = 1;
 const REFILL: u64 = 2;
+const SETTLE: u64 = 3;
 
 impl_has_work! {
     impl HasWork<Self, 0> for Frontend { self.work }
@@ -130,6 +140,7 @@ impl_has_work! {
 impl_has_delayed_work! {
     impl HasDelayedWork<Self, 1> for Frontend { self.trimmer }
     impl HasDelayedWork<Self, 2> for Frontend { self.refiller }
+    impl HasDelayedWork<Self, 3> for Frontend { self.settler }
 }
 
 impl WorkItem<ADVANCE> for Frontend {
@@ -170,6 +181,14 @@ impl WorkItem<REFILL> for Frontend {
     }
 }
 
+impl WorkItem<SETTLE> for Frontend {
+    type Pointer = Arc<Self>;
+
+    fn run(this: Arc<Self>) {
+        this.settle();
+    }
+}
+
 impl Frontend {
     /// A device has appeared.
     pub(crate) fn new(dev: &xenbus::Device<device::Core<'_>>) -> Result<Arc<Self>> {
@@ -188,9 +207,11 @@ impl Frontend {
                 ready: Atomic::new(false),
                 announce: Atomic::new(false),
                 renewing: Atomic::new(false),
+                settled: Atomic::new(false),
                 work <- new_work!("netfront::Frontend::work"),
                 trimmer <- new_delayed_work!("netfront::Frontend::trimmer"),
                 refiller <- new_delayed_work!("netfront::Frontend::refiller"),
+                settler <- new_delayed_work!("netfront::Frontend::settler"),
             }),
             GFP_KERNEL,
         )
@@ -237,6 +258,36 @@ impl Frontend {
         Ok(())
     }
 
+    /// A program has come, or gone: the backend is to leave room for it, or not. Any context.
+    pub(crate) fn program_changed(self: &Arc<Self>) {
+        self.kick();
+    }
+
+    /// The reconfiguration has come to its end.
+    fn settle(self: &Arc<Self>) {
+        if self.dev.state() == State::Reconfiguring {
+            self.settled.store(true, Release);
+            self.kick();
+        }
+    }
+
+    /// Has the backend leave another room before packets. Those that are on their way are as before, and are
+    /// understood as well.
+    fn reconfigure(self: &Arc<Self>, interface: &Interface) {
+        let Some(headroom) = interface.changed_headroom() else {
+            return;
+        };
+        match connection::announce_headroom(&self.dev, headroom) {
+            Ok(()) => {
+                self.settled.store(false, Release);
+                self.dev.switch_state(State::Reconfiguring);
+                WORK.enqueue_delayed::<Arc<Self>, SETTLE>(self.clone(), SETTLE_TIME);
+            }
+            // Packets are moved then.
+            Err(errno) => self.dev.error(errno, fmt!("writing xdp-headroom")),
+        }
+    }
+
     /// Has the queues ask for memory again in a while. Any context.
     pub(crate) fn refill_later(self: &Arc<Self>) {
         WORK.enqueue_delayed::<Arc<Self>, REFILL>(self.clone(), REFILL_INTERVAL);
@@ -265,6 +316,9 @@ impl Frontend {
             }
             peer.clone()
         };
+        if state == State::Reconfigured {
+            self.settle();
+        }
         if state == State::Closed
             && matches!(dev.state(), State::Closing | State::Closed)
             && self.renewing.xchg(false, Full)
@@ -390,18 +444,26 @@ impl Frontend {
             (Initialising, _) => {}
 
             // The backend lets go of the rings first.
-            (Connected, Connected) if self.renewing.load(Acquire) => {
+            (Connected, Connected | Reconfigured) if self.renewing.load(Acquire) => {
                 self.dev.switch_state(Closing);
             }
-            (Connected, Connected) => {
-                if self.announce.xchg(false, Full) {
-                    if let Life::Live { interface, .. } = &*life {
+            (Connected, Connected | Reconfigured) => {
+                if let Life::Live { interface, .. } = &*life {
+                    if self.announce.xchg(false, Full) {
                         interface.netdev().notify_peers(&Rtnl::lock());
                     }
+                    self.reconfigure(interface);
+                }
+            }
+            (Reconfiguring, Connected | Reconfigured) => {
+                if self.settled.xchg(false, Full) {
+                    self.dev.switch_state(Connected);
+                    // There may have been another change meanwhile.
+                    self.kick();
                 }
             }
 
-            (Initialised | Connected | Closing, Closing) => {
+            (Initialised | Connected | Reconfiguring | Closing, Closing) => {
                 hang_up(&mut life);
                 if self.renewing.load(Acquire) {
                     self.dev.switch_state(Closed);
@@ -411,7 +473,9 @@ impl Frontend {
             }
             // That is done on the bus' thread.
             (Closing | Closed, Closed) if self.renewing.load(Acquire) => {}
-            (Initialised | Connected | Closing, Closed | Unknown) if peer.has_gone() => {
+            (Initialised | Connected | Reconfiguring | Closing, Closed | Unknown)
+                if peer.has_gone() =>
+            {
                 hang_up(&mut life);
                 self.dev.frontend_closed();
             }
@@ -440,8 +504,8 @@ impl Frontend {
         self.ready.store(false, Release);
         self.renewing.store(false, Release);
         let peer = self.peer.lock().clone();
-        let has_peer = !dev.has_vanished() && peer.state == State::Connected;
-        if has_peer && dev.state() == State::Connected {
+        let has_peer = !dev.has_vanished() && is_connected(peer.state);
+        if has_peer && matches!(dev.state(), State::Connected | State::Reconfiguring) {
             // It unmaps the rings, and says that it does not use them any more.
             dev.switch_state(State::Closing);
             wait_for_closing(&peer.dir);
@@ -455,7 +519,13 @@ impl Frontend {
         work::flush::<Self, ADVANCE>(self);
         work::cancel_delayed::<Self, TRIM>(self);
         work::cancel_delayed::<Self, REFILL>(self);
+        work::cancel_delayed::<Self, SETTLE>(self);
     }
+}
+
+/// Whether a backend in this state has the rings. C's stays in the one to which it was reconfigured.
+fn is_connected(state: State) -> bool {
+    matches!(state, State::Connected | State::Reconfigured)
 }
 
 /// Waits until the backend has let go of the rings, or for some time.
@@ -463,7 +533,7 @@ fn wait_for_closing(dir: &CStr) {
     let mut left = PATIENCE / LOOK_INTERVAL;
     while left > 0 {
         match store::read::<u32>(dir, c"state") {
-            Ok(Some(state)) if State::from_number(state) == State::Connected => {}
+            Ok(Some(state)) if is_connected(State::from_number(state)) => {}
             _ => return,
         }
         fsleep(Delta::from_millis(LOOK_INTERVAL.into()));

@@ -3,7 +3,10 @@
 //! The interface that the guest sees.
 
 use crate::{
-    features::most_mtu,
+    features::{
+        most_mtu,
+        most_program_mtu, //
+    },
     frontend::Frontend,
     queue::Queue,
     stats, //
@@ -28,6 +31,10 @@ use xen::{
         TX_SLOTS, //
     },
     net::{
+        xdp::{
+            self,
+            ProgramSlot, //
+        },
         Channels,
         Features,
         Netdev,
@@ -50,6 +57,20 @@ pub(crate) const CHANGEABLE: [Features; 5] = [
     Features::SEGMENTATION_V6,
 ];
 
+/// What a connection can do.
+pub(crate) struct Terms {
+    /// Queues that have rings.
+    pub(crate) queues: u32,
+    /// Queues that could have.
+    pub(crate) most_queues: u32,
+    /// What the backend can do with packets.
+    pub(crate) features: Features,
+    /// It sees nothing but packets.
+    pub(crate) untrusted: bool,
+    /// It can leave room before what is received.
+    pub(crate) headroom: bool,
+}
+
 /// The interface of a device.
 pub(crate) struct Interface {
     frontend: Arc<Frontend>,
@@ -68,14 +89,23 @@ pub(crate) struct Interface {
     mtu_before: Atomic<u32>,
     /// So many queues the processors were shared out to.
     spread: Atomic<u32>,
+    /// What sees packets before the network stack does.
+    program: Arc<ProgramSlot>,
+    /// The backend is to see nothing but packets.
+    untrusted: Atomic<bool>,
+    /// The backend can leave room for a program, and was told to leave so much.
+    can_leave_headroom: Atomic<bool>,
+    told_headroom: Atomic<u32>,
 }
 
 impl Interface {
     /// For a device's interface.
     pub(crate) fn new(frontend: Arc<Frontend>, netdev: Arc<Netdev>) -> Result<Arc<Self>> {
+        let program = Arc::new(ProgramSlot::new(), GFP_KERNEL)?;
         let mut queues = KVec::new();
         for index in 0..netdev.most_queues() {
-            queues.push(Queue::new(netdev.clone(), index)?, GFP_KERNEL)?;
+            let queue = Queue::new(netdev.clone(), index, program.clone())?;
+            queues.push(queue, GFP_KERNEL)?;
         }
         let interface = Self {
             frontend,
@@ -87,6 +117,10 @@ impl Interface {
             offered: Atomic::new(0),
             mtu_before: Atomic::new(0),
             spread: Atomic::new(0),
+            program,
+            untrusted: Atomic::new(false),
+            can_leave_headroom: Atomic::new(false),
+            told_headroom: Atomic::new(0),
         };
         Ok(Arc::new(interface, GFP_KERNEL)?)
     }
@@ -101,11 +135,35 @@ impl Interface {
         self.queues.get(index as usize)
     }
 
-    /// So many queues have rings, of so many that could have, and the backend can do this.
-    pub(crate) fn agree(&self, queues: u32, most: u32, offered: Features) {
-        self.used.store(queues, Release);
-        self.most.store(most, Release);
-        self.offered.store(offered.bits(), Release);
+    /// What a connection that is just being made can do.
+    pub(crate) fn agree(&self, terms: &Terms) {
+        self.used.store(terms.queues, Release);
+        self.most.store(terms.most_queues, Release);
+        self.offered.store(terms.features.bits(), Release);
+        self.untrusted.store(terms.untrusted, Release);
+        self.can_leave_headroom.store(terms.headroom, Release);
+    }
+
+    /// The headroom that the backend must be told of anew, because a program has come or gone; it counts as
+    /// told. [`None`] if it knows, or leaves none. On the bus' thread, or where nobody connects.
+    pub(crate) fn changed_headroom(&self) -> Option<u16> {
+        let told = self.told_headroom.load(Relaxed);
+        self.tell_headroom()
+            .filter(|&headroom| u32::from(headroom) != told)
+    }
+
+    /// The headroom that the backend is to leave, which counts as told; [`None`] if it cannot.
+    pub(crate) fn tell_headroom(&self) -> Option<u16> {
+        if !self.can_leave_headroom.load(Acquire) {
+            return None;
+        }
+        let headroom = if self.program.is_set() {
+            xdp::HEADROOM
+        } else {
+            0
+        };
+        self.told_headroom.store(headroom.into(), Relaxed);
+        Some(headroom)
     }
 
     /// Queues that have rings.
@@ -186,8 +244,12 @@ impl Operations for Interface {
         missing.fold(wanted, Features::without)
     }
 
-    fn change_mtu(&self, mtu: u32, _rtnl: &Rtnl) -> Result {
-        if mtu > self.most_mtu() {
+    fn change_mtu(&self, mtu: u32, rtnl: &Rtnl) -> Result {
+        let needs_one_piece = self
+            .program
+            .get(rtnl)
+            .is_some_and(|program| !program.has_frags());
+        if mtu > self.most_mtu() || (needs_one_piece && mtu > most_program_mtu(xdp::room())) {
             return Err(EINVAL);
         }
         self.mtu_before.store(0, Relaxed);
@@ -227,6 +289,35 @@ impl Operations for Interface {
             for (sum, value) in values.iter_mut().zip(queue.values()) {
                 *sum = sum.wrapping_add(value);
             }
+        }
+    }
+
+    const RUNS_PROGRAMS: bool = true;
+
+    fn set_program(&self, offer: xdp::Offer<'_>, rtnl: &Rtnl) -> Result<(), xdp::Refusal> {
+        if let Some(program) = offer.program() {
+            if self.untrusted.load(Acquire) {
+                return Err(xdp::Refusal {
+                    errno: EOPNOTSUPP,
+                    message: c"what programs leave in pages is not for an untrusted backend",
+                });
+            }
+            if !program.has_frags() && self.netdev.mtu() > most_program_mtu(xdp::room()) {
+                return Err(xdp::Refusal {
+                    errno: EOPNOTSUPP,
+                    message: c"packets of this MTU take several pages, so that the program must support frags",
+                });
+            }
+        }
+        offer.take(&self.program, rtnl);
+        self.frontend.program_changed();
+        Ok(())
+    }
+
+    fn transmit_frames(&self, processor: u32, frames: &mut xdp::Frames<'_>) {
+        let queue = processor.checked_rem(self.used()).unwrap_or(0);
+        if let Some(queue) = self.queue(queue) {
+            queue.transmit_frames(frames);
         }
     }
 

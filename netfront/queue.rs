@@ -27,6 +27,11 @@ use kernel::{
 };
 use xen::{
     net::{
+        xdp::{
+            Frame,
+            Frames,
+            ProgramSlot, //
+        },
         Line,
         Netdev,
         NoSoftirqs,
@@ -59,6 +64,8 @@ struct Side<R, S> {
 pub(crate) struct Queue {
     index: u32,
     netdev: Arc<Netdev>,
+    /// The interface's program.
+    program: Arc<ProgramSlot>,
     #[pin]
     tx: SpinLock<Side<Sender, TxStats>>,
     #[pin]
@@ -80,12 +87,17 @@ const LEAST_LIMIT: u32 = 256 << 10;
 
 impl Queue {
     /// Number `index` of an interface.
-    pub(crate) fn new(netdev: Arc<Netdev>, index: u32) -> Result<Arc<Self>> {
+    pub(crate) fn new(
+        netdev: Arc<Netdev>,
+        index: u32,
+        program: Arc<ProgramSlot>,
+    ) -> Result<Arc<Self>> {
         netdev.set_least_limit(index, LEAST_LIMIT);
         Arc::pin_init(
             pin_init!(Self {
                 index,
                 netdev,
+                program,
                 tx <- new_spinlock!(
                     Side { link: None, stats: TxStats::default(), stopped: false },
                     "netfront::Queue::tx"
@@ -187,6 +199,45 @@ impl Queue {
         result
     }
 
+    /// Sends a packet that a program has sent back. Softirq.
+    fn send_back(&self, frame: &Frame) {
+        let mut tx = self.tx.lock();
+        let Side { link, stats, .. } = &mut *tx;
+        let sent = link
+            .as_mut()
+            .is_some_and(|link| link.ring.send_frame(frame, stats));
+        count_frame(stats, sent, frame.length());
+    }
+
+    /// Shows the backend what programs have sent. Softirq.
+    fn push_frames(&self) {
+        let mut tx = self.tx.lock();
+        let Side { link, stats, .. } = &mut *tx;
+        let Some(link) = link else {
+            return;
+        };
+        if let Notify::Needed = link.ring.push() {
+            stats.events_sent += 1;
+            link.line.for_transmitting().notify();
+        }
+    }
+
+    /// See [`Operations::transmit_frames`](xen::net::Operations::transmit_frames).
+    pub(crate) fn transmit_frames(&self, frames: &mut Frames<'_>) {
+        let mut tx = self.tx.lock();
+        let Side { link, stats, .. } = &mut *tx;
+        let Some(link) = link else {
+            return;
+        };
+        frames.send_each(|frame| {
+            let sent = link.ring.send_frame(frame, stats);
+            count_frame(stats, sent, frame.length());
+            sent
+        });
+        drop(tx);
+        self.push_frames();
+    }
+
     /// Takes back what the backend is done with. Softirq.
     pub(crate) fn reap(&self, budget: u32) -> Result<Reaped, Fault> {
         let mut tx = self.tx.lock();
@@ -223,7 +274,10 @@ impl Queue {
         let Some(link) = link else {
             return Ok(Polled::default());
         };
-        let polled = link.ring.receive(napi, self.index, budget, stats)?;
+        let program = self.program.polled(napi);
+        let polled = link
+            .ring
+            .receive(napi, self.index, budget, program.is_some(), stats)?;
         let hungry = link.ring.refill(napi, stats);
         if let Notify::Needed = link.ring.push() {
             stats.events_sent += 1;
@@ -231,10 +285,17 @@ impl Queue {
         }
         let mut list = link.ring.take_list();
         drop(rx);
-        let handed_over = list.hand_over(napi);
+        let mut has_sent = false;
+        let handed_over = list.hand_over(napi, program, |frame| {
+            has_sent = true;
+            self.send_back(&frame);
+        });
+        if has_sent {
+            self.push_frames();
+        }
         // The rings cannot have gone: that waits for the end of polling.
         let mut rx = self.rx.lock();
-        rx.stats.add_handed_over(handed_over);
+        rx.stats.add_handed_over(&handed_over);
         if let Some(link) = &mut rx.link {
             link.ring.give_list(list);
         }
@@ -298,6 +359,16 @@ impl Queue {
             tx_stopped: tx.stopped,
             tx_woken: tx.woken,
         }
+    }
+}
+
+fn count_frame(stats: &mut TxStats, sent: bool, length: u32) {
+    if sent {
+        stats.packets += 1;
+        stats.bytes += u64::from(length);
+        stats.xdp_sent += 1;
+    } else {
+        stats.xdp_dropped += 1;
     }
 }
 

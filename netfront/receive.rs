@@ -206,6 +206,12 @@ impl<N: FnMut() -> Option<RxSlot>> Source<N> {
     }
 }
 
+/// Whether a program can see a packet where it is: in one piece of no more than `room` bytes, and not to be cut
+/// up.
+pub(crate) fn is_in_one_piece(packet: &Packet, room: u32) -> bool {
+    packet.gso.is_none() && packet.fragments().len() == 1 && packet.length() <= room
+}
+
 /// Takes the slots that belong to the packet that begins with `first`.
 ///
 /// `next` takes the next slot that the backend has published, and has none when it has been asked for all

@@ -17,7 +17,10 @@ use crate::{
     },
     stats::RxStats,
 };
-use kernel::prelude::*;
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
 use xen::{
     grant::{
         Access,
@@ -31,10 +34,16 @@ use xen::{
         RX_SLOTS, //
     },
     net::{
-        PagePool,
+        xdp::{
+            self,
+            Action,
+            Frame,
+            Program,
+            Runner,
+            RxQueue, //
+        },
         Polling,
         PoolPage,
-        ReadyList,
         Received,
         RxPacket, //
     },
@@ -68,6 +77,88 @@ struct Buffer {
     page: PoolPage,
 }
 
+/// The data of a packet.
+enum Contents {
+    /// It is ready for the network stack.
+    Packet(RxPacket),
+    /// It is in a page, from an offset on, as programs see it.
+    Page(PoolPage, u32),
+}
+
+/// A packet that is to be handed to the network stack, or to a program.
+struct Ready {
+    contents: Contents,
+    received: Received,
+    length: u32,
+}
+
+/// Packets that are to be handed over: not under any lock of this driver's, since the stack may want to send
+/// something at once, or to know the interface's numbers.
+pub(crate) struct ReadyList {
+    packets: KVec<Ready>,
+    pages: Arc<RxQueue<Poller>>,
+}
+
+impl ReadyList {
+    /// Hands them over, to the program first if there is one. `send` sends what it wants to be sent.
+    pub(crate) fn hand_over(
+        &mut self,
+        napi: &Polling<'_, Poller>,
+        program: Option<&Program>,
+        mut send: impl FnMut(Frame),
+    ) -> RxStats {
+        let mut stats = RxStats::default();
+        // The pages are this polling's.
+        let Some(runner) = Runner::new(program, &self.pages, napi) else {
+            return stats;
+        };
+        for ready in self.packets.drain_all() {
+            let Ready {
+                contents,
+                received,
+                length,
+            } = ready;
+            let mut acted = |action: Result<Action>| match action {
+                Ok(Action::Passed) => stats.xdp.passed += 1,
+                Ok(Action::Send(frame)) => {
+                    stats.xdp.sent += 1;
+                    send(frame);
+                }
+                Ok(Action::Redirected) => stats.xdp.redirected += 1,
+                Ok(Action::Dropped) => stats.xdp.dropped += 1,
+                Ok(Action::Aborted) => stats.xdp.aborted += 1,
+                Err(ENOMEM) => stats.no_memory += 1,
+                Err(_) => stats.xdp.unfit += 1,
+            };
+            let result = match contents {
+                Contents::Page(page, offset) => runner
+                    .run_page(page, offset, length, &received)
+                    .map(|action| {
+                        acted(Ok(action));
+                        false
+                    }),
+                Contents::Packet(packet) if program.is_some() => {
+                    stats.xdp.copied += 1;
+                    runner.run_packet(packet, &received, acted).map(|()| false)
+                }
+                Contents::Packet(packet) => packet.receive(napi, &received),
+            };
+            match result {
+                Ok(fixed_up) => {
+                    stats.packets += 1;
+                    stats.bytes += u64::from(length);
+                    stats.gso_checksum_fixup += u64::from(fixed_up);
+                }
+                Err(_) => stats.rejected += 1,
+            }
+        }
+        if stats.xdp.redirected > 0 {
+            runner.flush();
+        }
+        stats
+    }
+}
+
 /// The receive ring of a queue that is connected.
 pub(crate) struct Receiver {
     ring: Front<Rx, GrantedPages>,
@@ -76,15 +167,15 @@ pub(crate) struct Receiver {
     /// Pages that it has given back unused.
     spare: KVec<Buffer>,
     /// Packets that were made since they were last taken.
-    ready: ReadyList,
+    ready: KVec<Ready>,
     reserve: Reserve,
-    pool: PagePool<Poller>,
+    pages: Arc<RxQueue<Poller>>,
     domain: u16,
 }
 
 impl Receiver {
     /// Makes a ring for the backend of `dev`, without any page.
-    pub(crate) fn new(dev: &DeviceRef, pool: PagePool<Poller>) -> Result<Self> {
+    pub(crate) fn new(dev: &DeviceRef, pages: Arc<RxQueue<Poller>>) -> Result<Self> {
         let ring = Front::new(GrantedPages::new(dev, 0)?).map_err(|_| EINVAL)?;
         // CAST: 256.
         let count = RX_SLOTS as usize;
@@ -97,9 +188,9 @@ impl Receiver {
             ring,
             buffers,
             spare: KVec::with_capacity(count, GFP_KERNEL)?,
-            ready: ReadyList::new(BUDGET)?,
+            ready: KVec::with_capacity(BUDGET, GFP_KERNEL)?,
             reserve: Reserve::new(LEAST as u16, RX_SLOTS)?,
-            pool,
+            pages,
             domain: dev.otherend_id(),
         })
     }
@@ -131,7 +222,7 @@ impl Receiver {
     }
 
     fn make(&mut self, napi: &Polling<'_, Poller>) -> Option<Buffer> {
-        let page = self.pool.alloc(napi)?;
+        let page = self.pages.alloc(napi)?;
         let grant = self.reserve.grant(self.domain, &page, Access::ReadWrite)?;
         Some(Buffer { grant, page })
     }
@@ -146,12 +237,14 @@ impl Receiver {
         self.ring.wait_for_responses().map_err(Fault::RxProducer)
     }
 
-    /// Makes packets of what the backend has written, `budget` of them at most.
+    /// Makes packets of what the backend has written, `budget` of them at most. If they are for a program they
+    /// are left in their pages as far as it can see them there.
     pub(crate) fn receive(
         &mut self,
         napi: &Polling<'_, Poller>,
         queue: u32,
         budget: u32,
+        for_program: bool,
         stats: &mut RxStats,
     ) -> Result<Polled, Fault> {
         let mut polled = Polled::default();
@@ -176,7 +269,11 @@ impl Receiver {
             polled.worked = true;
             match outcome {
                 Outcome::Packet(packet) => {
-                    self.deliver(napi, queue, first_slot, &packet, stats)?;
+                    if for_program && receive::is_in_one_piece(&packet, xdp::room()) {
+                        self.leave(napi, queue, first_slot, &packet, stats)?;
+                    } else {
+                        self.deliver(napi, queue, first_slot, &packet, stats)?;
+                    }
                 }
                 Outcome::Rejected(rejected) | Outcome::Incomplete(rejected) => {
                     stats.malformed += 1;
@@ -197,12 +294,15 @@ impl Receiver {
 
     /// The packets that were made, to be handed over and then [given back](Self::give_list).
     pub(crate) fn take_list(&mut self) -> ReadyList {
-        core::mem::take(&mut self.ready)
+        ReadyList {
+            packets: core::mem::take(&mut self.ready),
+            pages: self.pages.clone(),
+        }
     }
 
     /// Gives the empty list back.
     pub(crate) fn give_list(&mut self, list: ReadyList) {
-        self.ready = list;
+        self.ready = list.packets;
     }
 
     /// The page of a slot, by its position in a packet, if the backend has one there.
@@ -287,9 +387,55 @@ impl Receiver {
             return Ok(());
         };
         stats.copied += u64::from(is_small);
-        let received = Received::from_wire(queue, packet.checksum, packet.gso, packet.hash);
-        // There is room for as many as are asked for at once.
-        self.ready.push(rx_packet, received, length);
+        self.queue_up(queue, Contents::Packet(rx_packet), packet, stats);
         Ok(())
+    }
+
+    /// Leaves a packet of one piece in its page, for a program.
+    fn leave(
+        &mut self,
+        napi: &Polling<'_, Poller>,
+        queue: u32,
+        first_slot: u32,
+        packet: &receive::Packet,
+        stats: &mut RxStats,
+    ) -> Result<(), Fault> {
+        for position in packet.unused() {
+            self.recover(first_slot, position);
+        }
+        let [fragment] = packet.fragments() else {
+            return Ok(());
+        };
+        let Some(buffer) = self.take(first_slot, fragment.position) else {
+            return Ok(());
+        };
+        if !napi.netdev().is_running() {
+            stats.down += 1;
+            self.keep(buffer);
+            return Ok(());
+        }
+        let Buffer { grant, page } = buffer;
+        // The page must not change any more.
+        self.reserve.end(grant).map_err(Fault::StillMapped)?;
+        self.queue_up(queue, Contents::Page(page, fragment.offset), packet, stats);
+        Ok(())
+    }
+
+    fn queue_up(
+        &mut self,
+        queue: u32,
+        contents: Contents,
+        packet: &receive::Packet,
+        stats: &mut RxStats,
+    ) {
+        let ready = Ready {
+            contents,
+            received: Received::from_wire(queue, packet.checksum, packet.gso, packet.hash),
+            length: packet.length(),
+        };
+        // There is room for as many as are asked for at once.
+        if self.ready.push_within_capacity(ready).is_err() {
+            stats.no_memory += 1;
+        }
     }
 }

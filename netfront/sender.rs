@@ -23,6 +23,7 @@ use kernel::prelude::*;
 use xen::{
     grant::{
         Access,
+        BouncePage,
         Grant,
         PersistentPage,
         PersistentPool,
@@ -37,7 +38,9 @@ use xen::{
     },
     net::{
         self,
+        xdp::Frame,
         Features,
+        PieceFrame,
         TxPacket,
         View, //
     },
@@ -60,6 +63,54 @@ const LEAST: u32 = MAX_SLOTS;
 
 /// Packets of up to so many bytes are copied as a whole.
 const COPY_WHOLE: u32 = 2048;
+
+/// What has the data of a packet.
+trait Data {
+    /// Copies bytes from a position on to an offset of a page; [`false`] if that cannot be.
+    fn copy_to(&self, position: u32, length: u32, page: &mut BouncePage, offset: u32) -> bool;
+
+    /// The frame of a fragment, from a position in it on, if that can be granted.
+    fn frame(&self, fragment: u32, within: u32) -> Option<PieceFrame<'_>>;
+}
+
+impl Data for TxPacket {
+    fn copy_to(&self, position: u32, length: u32, page: &mut BouncePage, offset: u32) -> bool {
+        self.copy_to(position, length, page, offset)
+    }
+
+    fn frame(&self, fragment: u32, within: u32) -> Option<PieceFrame<'_>> {
+        self.piece(fragment, within)?.frame()
+    }
+}
+
+impl Data for Frame {
+    fn copy_to(&self, position: u32, length: u32, page: &mut BouncePage, offset: u32) -> bool {
+        self.copy_to(position, length, page, offset)
+    }
+
+    fn frame(&self, _fragment: u32, _within: u32) -> Option<PieceFrame<'_>> {
+        // Its memory goes back at once to where it is from.
+        None
+    }
+}
+
+/// Has the first `length` bytes of a packet copied.
+fn plan_copy(parts: &mut KVec<Part<Source>>, length: u32) -> Result<(), Obstacle> {
+    let mut position = 0;
+    while position < length {
+        let part = Part {
+            frame: Source::Copy { position },
+            offset: 0,
+            length: (length - position).min(FRAME_SIZE),
+        };
+        position += part.length;
+        // There is room for as many as a packet may have.
+        parts
+            .push_within_capacity(part)
+            .map_err(|_| Obstacle::Linearize)?;
+    }
+    Ok(())
+}
 
 /// Memory that the backend may read until it answers.
 enum Loan {
@@ -234,8 +285,36 @@ impl Sender {
             return Sent::Dropped;
         }
         packet.take_time();
-        self.fill(packet, view, &layout);
+        self.fill(Some(packet), view.length, &layout);
         Sent::Yes
+    }
+
+    /// Puts a packet of a program's on the ring, all of it copied; [`false`] if it cannot be sent now.
+    pub(crate) fn send_frame(&mut self, frame: &Frame, stats: &mut TxStats) -> bool {
+        let length = frame.length();
+        self.parts.clear();
+        if plan_copy(&mut self.parts, length).is_err() {
+            return false;
+        }
+        let info = Info {
+            length,
+            ..Info::default()
+        };
+        let Ok(layout) = Layout::new(info, self.parts.iter().copied()) else {
+            return false;
+        };
+        if layout.pieces() > 1 && !self.terms.contains(Features::SCATTER_GATHER) {
+            return false;
+        }
+        // CAST: Few.
+        if self.ring.free() < layout.slots() as u32 || self.free.len() < layout.pieces() {
+            return false;
+        }
+        if !self.lend_all(frame, stats) {
+            return false;
+        }
+        self.fill(None, length, &layout);
+        true
     }
 
     /// Whether the backend takes such a packet. The kernel has asked for that, but it may have been for an
@@ -257,8 +336,14 @@ impl Sender {
 
     /// How a packet is to be sent: copied as a whole, or its head only.
     fn plan(&mut self, packet: &TxPacket, view: &View, copied: bool) -> Result<Layout, Obstacle> {
+        let head = if copied {
+            view.length
+        } else {
+            view.head_length
+        };
         let parts = &mut self.parts;
         parts.clear();
+        plan_copy(parts, head)?;
         let mut add = |frame, offset, length| {
             let part = Part {
                 frame,
@@ -270,17 +355,7 @@ impl Sender {
                 .push_within_capacity(part)
                 .map_err(|_| Obstacle::Linearize)
         };
-        let head = if copied {
-            view.length
-        } else {
-            view.head_length
-        };
-        let mut position = 0;
-        while position < head {
-            let length = (head - position).min(FRAME_SIZE);
-            add(Source::Copy { position }, 0, length)?;
-            position += length;
-        }
+        let mut position = head;
         let fragments = if copied { 0 } else { view.fragments };
         for fragment in 0..fragments {
             let mut within = 0;
@@ -308,7 +383,7 @@ impl Sender {
     }
 
     /// Lends all parts of a packet to the backend; [`false`] if there is not enough memory.
-    fn lend_all(&mut self, packet: &TxPacket, stats: &mut TxStats) -> bool {
+    fn lend_all(&mut self, packet: &impl Data, stats: &mut TxStats) -> bool {
         let mut index = 0;
         while let Some(part) = self.parts.get(index).copied() {
             index += 1;
@@ -330,7 +405,7 @@ impl Sender {
     /// Lends part of a packet to the backend, if there is memory for that.
     fn lend(
         &mut self,
-        packet: &TxPacket,
+        packet: &impl Data,
         part: &Part<Source>,
         stats: &mut TxStats,
     ) -> Option<Lent> {
@@ -341,9 +416,9 @@ impl Sender {
                 within,
                 position,
             } => {
-                let frame = packet.piece(fragment, within)?.frame();
-                let grant =
-                    frame.and_then(|frame| self.reserve.grant_for_reading(self.domain, &frame));
+                let grant = packet
+                    .frame(fragment, within)
+                    .and_then(|frame| self.reserve.grant_for_reading(self.domain, &frame));
                 if let Some(grant) = grant {
                     stats.granted += 1;
                     return Some(Lent {
@@ -379,9 +454,8 @@ impl Sender {
         }
     }
 
-    /// Writes a packet's requests. There is room for them, and there are numbers.
-    fn fill(&mut self, packet: TxPacket, view: &View, layout: &Layout) {
-        let mut packet = Some(packet);
+    /// Writes a packet's requests; one of a program's has been copied and is not kept. There is room for them, and there are numbers.
+    fn fill(&mut self, mut packet: Option<TxPacket>, length: u32, layout: &Layout) {
         let mut first = None;
         let mut lent = self.lent.drain_all();
         for message in layout.messages(self.parts.iter().copied()) {
@@ -393,7 +467,7 @@ impl Sender {
                     slot.loan = lent.loan;
                     slot.first = head;
                     slot.left = 0;
-                    slot.length = view.length;
+                    slot.length = length;
                     slot.packet = packet.take();
                 }
                 if let Some(slot) = self.slots.get_mut(usize::from(head)) {
@@ -446,18 +520,17 @@ impl Sender {
             .ok_or(Fault::TxId(id))?;
         head.left = head.left.saturating_sub(1);
         let length = head.length;
-        let packet = if head.left == 0 {
-            head.packet.take()
-        } else {
-            None
-        };
+        let is_last = head.left == 0;
+        let packet = if is_last { head.packet.take() } else { None };
         // The packet is found by its first number, which is in use until all are answered. There is
         // room for each: it was taken from there.
         if id != first {
             let _ = self.free.push_within_capacity(id);
         }
-        if let Some(packet) = packet {
+        if is_last {
             let _ = self.free.push_within_capacity(first);
+        }
+        if let Some(packet) = packet {
             done.packets += 1;
             done.bytes = done.bytes.saturating_add(length);
             packet.sent(budget);

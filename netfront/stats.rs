@@ -6,7 +6,6 @@
 //! plain numbers, changed under the lock of the queue's direction.
 
 use core::ffi::CStr;
-use xen::net::HandedOver;
 
 /// Counters of one direction of a queue: out of the guest.
 #[derive(Clone, Copy, Debug, Default)]
@@ -33,6 +32,10 @@ pub(crate) struct TxStats {
     pub(crate) lost: u64,
     /// Packets' pieces that the backend says it has not sent.
     pub(crate) refused: u64,
+    /// Packets of programs that were sent.
+    pub(crate) xdp_sent: u64,
+    /// Packets of programs that were not sent, for lack of room above all.
+    pub(crate) xdp_dropped: u64,
     /// Times that the queue was stopped for lack of room.
     pub(crate) stopped: u64,
     /// Times that it was started again.
@@ -48,6 +51,37 @@ impl TxStats {
             .wrapping_add(self.unsupported)
             .wrapping_add(self.no_memory)
             .wrapping_add(self.no_carrier)
+    }
+}
+
+/// What a program has made of packets.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ProgramStats {
+    /// Packets that the network stack has got.
+    pub(crate) passed: u64,
+    /// Packets that were to be sent back.
+    pub(crate) sent: u64,
+    /// Packets that another interface or program has got.
+    pub(crate) redirected: u64,
+    /// Packets that it wanted to be dropped.
+    pub(crate) dropped: u64,
+    /// Packets that were dropped because it failed, or what it wanted.
+    pub(crate) aborted: u64,
+    /// Packets dropped because they are in several pieces, which the program cannot do with.
+    pub(crate) unfit: u64,
+    /// Packets that had to be copied before the program could see them.
+    pub(crate) copied: u64,
+}
+
+impl ProgramStats {
+    fn add(&mut self, other: &Self) {
+        self.passed += other.passed;
+        self.sent += other.sent;
+        self.redirected += other.redirected;
+        self.dropped += other.dropped;
+        self.aborted += other.aborted;
+        self.unfit += other.unfit;
+        self.copied += other.copied;
     }
 }
 
@@ -74,20 +108,24 @@ pub(crate) struct RxStats {
     pub(crate) gso_checksum_fixup: u64,
     /// Events sent to the backend.
     pub(crate) events_sent: u64,
+    /// What a program has made of them.
+    pub(crate) xdp: ProgramStats,
 }
 
 impl RxStats {
-    /// Packets were handed to the network stack.
-    pub(crate) fn add_handed_over(&mut self, done: HandedOver) {
-        self.packets += done.packets;
-        self.bytes += done.bytes;
-        self.gso_checksum_fixup += done.fixed_up;
-        self.rejected += done.rejected;
+    /// Adds what was counted elsewhere.
+    pub(crate) fn add_handed_over(&mut self, other: &Self) {
+        self.packets += other.packets;
+        self.bytes += other.bytes;
+        self.gso_checksum_fixup += other.gso_checksum_fixup;
+        self.rejected += other.rejected;
+        self.no_memory += other.no_memory;
+        self.xdp.add(&other.xdp);
     }
 
     /// Packets that were not received.
     pub(crate) fn dropped(&self) -> u64 {
-        self.no_memory
+        self.no_memory.wrapping_add(self.xdp.unfit)
     }
 
     /// Packets that the backend got wrong.
@@ -97,7 +135,7 @@ impl RxStats {
 }
 
 /// What `ethtool -S` shows, in this order: the sums over all queues.
-pub(crate) const NAMES: [&CStr; 19] = [
+pub(crate) const NAMES: [&CStr; 28] = [
     c"rx_gso_checksum_fixup",
     c"rx_copied",
     c"rx_malformed",
@@ -106,6 +144,13 @@ pub(crate) const NAMES: [&CStr; 19] = [
     c"rx_no_page",
     c"rx_down",
     c"rx_events_sent",
+    c"rx_xdp_pass",
+    c"rx_xdp_tx",
+    c"rx_xdp_redirect",
+    c"rx_xdp_drop",
+    c"rx_xdp_aborted",
+    c"rx_xdp_unfit",
+    c"rx_xdp_copied",
     c"tx_copied",
     c"tx_granted",
     c"tx_linearized",
@@ -115,6 +160,8 @@ pub(crate) const NAMES: [&CStr; 19] = [
     c"tx_no_carrier",
     c"tx_lost",
     c"tx_refused",
+    c"tx_xdp_sent",
+    c"tx_xdp_dropped",
     c"tx_stopped",
     c"tx_events_sent",
 ];
@@ -130,6 +177,13 @@ pub(crate) fn values(tx: &TxStats, rx: &RxStats) -> [u64; NAMES.len()] {
         rx.no_page,
         rx.down,
         rx.events_sent,
+        rx.xdp.passed,
+        rx.xdp.sent,
+        rx.xdp.redirected,
+        rx.xdp.dropped,
+        rx.xdp.aborted,
+        rx.xdp.unfit,
+        rx.xdp.copied,
         tx.copied,
         tx.granted,
         tx.linearized,
@@ -139,6 +193,8 @@ pub(crate) fn values(tx: &TxStats, rx: &RxStats) -> [u64; NAMES.len()] {
         tx.no_carrier,
         tx.lost,
         tx.refused,
+        tx.xdp_sent,
+        tx.xdp_dropped,
         tx.stopped,
         tx.events_sent,
     ]

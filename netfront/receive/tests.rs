@@ -322,6 +322,21 @@ mod cases {
     }
 
     #[test]
+    fn programs_see_one_piece_where_it_is() -> Result<(), &'static str> {
+        for (length, expected) in [(14, true), (3520, true), (3521, false), (4096, false)] {
+            let one = packet(&mut Ring::packet(length, 1))?;
+            assert_eq!(is_in_one_piece(&one, 3520), expected);
+        }
+        let two = packet(&mut Ring::packet(1000, 2))?;
+        assert!(!is_in_one_piece(&two, 3520));
+        let mut ring = Ring::new();
+        ring.data(0, 1514, NONE.with_extra_info(true));
+        ring.extra(Extra::Gso(GSO), false);
+        assert!(!is_in_one_piece(&packet(&mut ring)?, 3520));
+        Ok(())
+    }
+
+    #[test]
     fn whatever_comes_is_accounted_for() {
         let mut state = 0x1234_5678u32;
         let mut random = |limit: u32| {
