@@ -7,6 +7,7 @@ use crate::{
     features::{
         self,
         BackendKeys,
+        MulticastControl,
         Queues, //
     },
     frontend::Frontend,
@@ -70,6 +71,8 @@ impl Offer {
             feature_rx_copy: number(c"feature-rx-copy")?,
             offloads: netif::OffloadKeys::read(number)?,
             feature_xdp_headroom: number(c"feature-xdp-headroom")?,
+            feature_multicast_control: number(c"feature-multicast-control")?,
+            feature_dynamic_multicast_control: number(c"feature-dynamic-multicast-control")?,
             ..Default::default()
         };
         let features = keys.check(MAX_QUEUES.get())?;
@@ -188,6 +191,7 @@ impl Connection {
             features: offer.features.offloads.into(),
             untrusted: offer.untrusted,
             headroom: offer.features.xdp_headroom,
+            groups: offer.features.multicast_control == MulticastControl::Dynamic,
         });
         // Without the lock of rtnl: everybody who changes an interface would have to wait for xenstore.
         let headroom = interface.tell_headroom();
@@ -335,6 +339,8 @@ fn announce(
         ] {
             transaction.write(own, key, fmt!("1"))?;
         }
+        // It is told otherwise when it knows what is wanted.
+        transaction.write(own, c"request-multicast-control", fmt!("0"))?;
         if let Some(headroom) = headroom {
             transaction.write(own, c"xdp-headroom", fmt!("{headroom}"))?;
         }
@@ -365,6 +371,18 @@ fn announce_queue(transaction: &store::Transaction, dir: &CStr, queue: &Announce
 pub(crate) fn announce_headroom(dev: &DeviceRef, headroom: u16) -> Result {
     store::Transaction::run(|transaction| {
         transaction.write(dev.nodename(), c"xdp-headroom", fmt!("{headroom}"))
+    })
+}
+
+/// Asks for those multicast packets only that the backend was told of, or for all.
+pub(crate) fn announce_groups(dev: &DeviceRef, filtering: bool) -> Result {
+    store::Transaction::run(|transaction| {
+        let value = u8::from(filtering);
+        transaction.write(
+            dev.nodename(),
+            c"request-multicast-control",
+            fmt!("{value}"),
+        )
     })
 }
 

@@ -16,6 +16,7 @@ use crate::{
         Failure,
         Fault, //
     },
+    groups::Step,
     interface::Interface,
     WORK, //
 };
@@ -77,6 +78,11 @@ const REFILL_INTERVAL: u32 = 100;
 /// when they have.
 const SETTLE_TIME: u32 = 1_000;
 
+/// When it is looked again whether the backend has taken what it was told of multicast packets, in milliseconds, and
+/// how often.
+const GROUP_INTERVAL: u32 = 20;
+const MOST_LOOKS: u32 = 250;
+
 /// What there is of the interface.
 enum Life {
     /// Nothing yet.
@@ -126,12 +132,19 @@ pub(crate) struct Frontend {
     /// Ends a reconfiguration.
     #[pin]
     settler: DelayedWork<Frontend, SETTLE>,
+    /// Tells the backend which multicast packets are wanted; and how often it has looked for an answer in vain.
+    #[pin]
+    grouper: DelayedWork<Frontend, GROUPS>,
+    looks: Atomic<u32>,
+    /// How often backends have refused what they were told.
+    refused_groups: Atomic<u64>,
 }
 
 const ADVANCE: u64 = 0;
 const TRIM: u64 = 1;
 const REFILL: u64 = 2;
 const SETTLE: u64 = 3;
+const GROUPS: u64 = 4;
 
 impl_has_work! {
     impl HasWork<Self, 0> for Frontend { self.work }
@@ -141,6 +154,7 @@ impl_has_delayed_work! {
     impl HasDelayedWork<Self, 1> for Frontend { self.trimmer }
     impl HasDelayedWork<Self, 2> for Frontend { self.refiller }
     impl HasDelayedWork<Self, 3> for Frontend { self.settler }
+    impl HasDelayedWork<Self, 4> for Frontend { self.grouper }
 }
 
 impl WorkItem<ADVANCE> for Frontend {
@@ -189,6 +203,14 @@ impl WorkItem<SETTLE> for Frontend {
     }
 }
 
+impl WorkItem<GROUPS> for Frontend {
+    type Pointer = Arc<Self>;
+
+    fn run(this: Arc<Self>) {
+        this.tell_groups();
+    }
+}
+
 impl Frontend {
     /// A device has appeared.
     pub(crate) fn new(dev: &xenbus::Device<device::Core<'_>>) -> Result<Arc<Self>> {
@@ -212,6 +234,9 @@ impl Frontend {
                 trimmer <- new_delayed_work!("netfront::Frontend::trimmer"),
                 refiller <- new_delayed_work!("netfront::Frontend::refiller"),
                 settler <- new_delayed_work!("netfront::Frontend::settler"),
+                grouper <- new_delayed_work!("netfront::Frontend::grouper"),
+                looks: Atomic::new(0),
+                refused_groups: Atomic::new(0),
             }),
             GFP_KERNEL,
         )
@@ -261,6 +286,71 @@ impl Frontend {
     /// A program has come, or gone: the backend is to leave room for it, or not. Any context.
     pub(crate) fn program_changed(self: &Arc<Self>) {
         self.kick();
+    }
+
+    /// Other multicast packets are wanted. Any context.
+    pub(crate) fn groups_changed(self: &Arc<Self>) {
+        WORK.enqueue_delayed::<Arc<Self>, GROUPS>(self.clone(), 0);
+    }
+
+    /// Tells the backend which multicast packets are wanted, as far as there is room for that.
+    fn tell_groups(self: &Arc<Self>) {
+        let life = self.life.lock();
+        let Life::Live {
+            interface,
+            connection: Some(_),
+            ..
+        } = &*life
+        else {
+            return;
+        };
+        let Some(queue) = interface.queue(0) else {
+            return;
+        };
+        if self.dev.state() != State::Connected {
+            // It does so when it is.
+            return;
+        }
+        // Each step but the last two brings it nearer.
+        loop {
+            let (answered, refused) = queue.changes_answered();
+            let step = {
+                let mut groups = interface.groups().lock();
+                if refused > self.refused_groups.xchg(refused, Full) {
+                    groups.give_up();
+                }
+                groups.next(answered)
+            };
+            match step {
+                Step::Tell(change) => {
+                    if !queue.send_change(change) {
+                        break;
+                    }
+                    interface.groups().lock().told(change);
+                }
+                Step::Filter(on) => {
+                    if let Err(errno) = connection::announce_groups(&self.dev, on) {
+                        self.dev
+                            .error(errno, fmt!("writing request-multicast-control"));
+                        return;
+                    }
+                    interface.groups().lock().set_filtering(on);
+                }
+                Step::Wait => break,
+                Step::Done => {
+                    self.looks.store(0, Release);
+                    return;
+                }
+            }
+        }
+        // There is no room, or no answer yet.
+        if self.looks.fetch_add(1, Full) < MOST_LOOKS {
+            WORK.enqueue_delayed::<Arc<Self>, GROUPS>(self.clone(), GROUP_INTERVAL);
+        } else {
+            self.looks.store(0, Release);
+            interface.groups().lock().give_up();
+            self.groups_changed();
+        }
     }
 
     /// The reconfiguration has come to its end.
@@ -453,6 +543,7 @@ impl Frontend {
                         interface.netdev().notify_peers(&Rtnl::lock());
                     }
                     self.reconfigure(interface);
+                    self.groups_changed();
                 }
             }
             (Reconfiguring, Connected | Reconfigured) => {
@@ -520,6 +611,7 @@ impl Frontend {
         work::cancel_delayed::<Self, TRIM>(self);
         work::cancel_delayed::<Self, REFILL>(self);
         work::cancel_delayed::<Self, SETTLE>(self);
+        work::cancel_delayed::<Self, GROUPS>(self);
     }
 }
 

@@ -8,11 +8,13 @@ use crate::{
         most_program_mtu, //
     },
     frontend::Frontend,
+    groups::Groups,
     queue::Queue,
     stats, //
 };
 use core::ffi::CStr;
 use kernel::{
+    new_mutex,
     prelude::*,
     sync::{
         atomic::{
@@ -22,7 +24,8 @@ use kernel::{
             Relaxed,
             Release, //
         },
-        Arc, //
+        Arc,
+        Mutex, //
     },
 };
 use xen::{
@@ -69,9 +72,12 @@ pub(crate) struct Terms {
     pub(crate) untrusted: bool,
     /// It can leave room before what is received.
     pub(crate) headroom: bool,
+    /// It can be told which multicast packets are wanted.
+    pub(crate) groups: bool,
 }
 
 /// The interface of a device.
+#[pin_data]
 pub(crate) struct Interface {
     frontend: Arc<Frontend>,
     netdev: Arc<Netdev>,
@@ -96,6 +102,9 @@ pub(crate) struct Interface {
     /// The backend can leave room for a program, and was told to leave so much.
     can_leave_headroom: Atomic<bool>,
     told_headroom: Atomic<u32>,
+    /// Multicast packets that are wanted.
+    #[pin]
+    groups: Mutex<Groups>,
 }
 
 impl Interface {
@@ -107,7 +116,8 @@ impl Interface {
             let queue = Queue::new(netdev.clone(), index, program.clone())?;
             queues.push(queue, GFP_KERNEL)?;
         }
-        let interface = Self {
+        Arc::pin_init(
+            pin_init!(Self {
             frontend,
             netdev,
             queues,
@@ -121,8 +131,10 @@ impl Interface {
             untrusted: Atomic::new(false),
             can_leave_headroom: Atomic::new(false),
             told_headroom: Atomic::new(0),
-        };
-        Ok(Arc::new(interface, GFP_KERNEL)?)
+                groups <- new_mutex!(Groups::new()),
+            }),
+            GFP_KERNEL,
+        )
     }
 
     /// The interface as the kernel knows it.
@@ -142,6 +154,12 @@ impl Interface {
         self.offered.store(terms.features.bits(), Release);
         self.untrusted.store(terms.untrusted, Release);
         self.can_leave_headroom.store(terms.headroom, Release);
+        self.groups.lock().begin(terms.groups);
+    }
+
+    /// Multicast packets that are wanted. Process context.
+    pub(crate) fn groups(&self) -> &Mutex<Groups> {
+        &self.groups
     }
 
     /// The headroom that the backend must be told of anew, because a program has come or gone; it counts as
@@ -290,6 +308,13 @@ impl Operations for Interface {
                 *sum = sum.wrapping_add(value);
             }
         }
+    }
+
+    const CHOOSES_GROUPS: bool = true;
+
+    fn receive_groups(&self, addresses: &[[u8; 6]], all: bool, _rtnl: &Rtnl) {
+        self.groups.lock().want(addresses, all);
+        self.frontend.groups_changed();
     }
 
     const RUNS_PROGRAMS: bool = true;

@@ -17,6 +17,7 @@
 //! | `sender.rs`     | packets to the backend: one hot path                              |
 //! | `transmit.rs`   | how packets become requests (pure)                                |
 //! | `receiver.rs`   | packets from the backend: the other hot path                      |
+//! | `groups.rs`     | which multicast packets are wanted (pure)                         |
 //! | `receive.rs`    | how responses become packets (pure)                               |
 //! | `stats.rs`      | what a queue has done, counted                                    |
 //! | `fault.rs`      | what can be wrong with a device                                   |
@@ -27,6 +28,7 @@ mod connection;
 mod fault;
 mod features;
 mod frontend;
+mod groups;
 mod interface;
 mod poller;
 mod queue;

@@ -4,6 +4,7 @@
 
 use crate::{
     fault::Fault,
+    groups::Change,
     poller::Poller,
     receiver::Receiver,
     sender::{
@@ -236,6 +237,37 @@ impl Queue {
         });
         drop(tx);
         self.push_frames();
+    }
+
+    /// Tells the backend which multicast packets are wanted; [`false`] if there is no room now. Process context.
+    pub(crate) fn send_change(&self, change: Change) -> bool {
+        let _scope = NoSoftirqs::new();
+        let mut tx = self.tx.lock();
+        let Side { link, stats, .. } = &mut *tx;
+        let Some(link) = link else {
+            return false;
+        };
+        if !link.ring.send_change(change) {
+            return false;
+        }
+        stats.multicast_changes += 1;
+        if let Notify::Needed = link.ring.push() {
+            stats.events_sent += 1;
+            link.line.for_transmitting().notify();
+        }
+        true
+    }
+
+    /// Whether the backend has answered what it was told of multicast packets, and how often it has refused in
+    /// all. Process context.
+    pub(crate) fn changes_answered(&self) -> (bool, u64) {
+        let _scope = NoSoftirqs::new();
+        let tx = self.tx.lock();
+        let is_answered = tx
+            .link
+            .as_ref()
+            .is_none_or(|link| link.ring.has_no_messages());
+        (is_answered, tx.stats.multicast_refused)
     }
 
     /// Takes back what the backend is done with. Softirq.

@@ -9,12 +9,15 @@
 
 use crate::{
     fault::Fault,
+    groups::Change,
     stats::TxStats,
     transmit::{
+        self,
         Info,
         Layout,
         Obstacle,
         Piece as Part,
+        MESSAGE_SLOTS,
         MOST_MESSAGES,
         MOST_SLOTS, //
     },
@@ -120,6 +123,8 @@ enum Loan {
     Page(PersistentPage),
     /// The packet's own memory.
     Grant(Grant),
+    /// Nothing: it is no packet, but says something of multicast packets.
+    Message,
 }
 
 /// A request with its number.
@@ -189,6 +194,8 @@ pub(crate) struct Sender {
     /// backend may read already. They would be much for a stack.
     parts: KVec<Part<Source>>,
     lent: KVec<Lent>,
+    /// Messages that the backend has not answered.
+    messages: u32,
 }
 
 impl Sender {
@@ -236,6 +243,7 @@ impl Sender {
             untrusted,
             parts: KVec::with_capacity(MOST_SLOTS, GFP_KERNEL)?,
             lent: KVec::with_capacity(MOST_SLOTS, GFP_KERNEL)?,
+            messages: 0,
         })
     }
 
@@ -382,6 +390,33 @@ impl Sender {
         Layout::new(info, self.parts.iter().copied())
     }
 
+    /// Puts a message on the ring that says which multicast packets are wanted; [`false`] if there is no room.
+    pub(crate) fn send_change(&mut self, change: Change) -> bool {
+        if self.ring.free() < MESSAGE_SLOTS {
+            return false;
+        }
+        let Some(id) = self.free.pop() else {
+            return false;
+        };
+        if let Some(slot) = self.slots.get_mut(usize::from(id)) {
+            slot.loan = Loan::Message;
+            slot.first = id;
+            slot.left = 1;
+        }
+        self.messages += 1;
+        for slot in transmit::message(change, id) {
+            if let Some(place) = self.ring.reserve() {
+                place.fill(&slot);
+            }
+        }
+        true
+    }
+
+    /// Whether the backend has answered all messages.
+    pub(crate) fn has_no_messages(&self) -> bool {
+        self.messages == 0
+    }
+
     /// Lends all parts of a packet to the backend; [`false`] if there is not enough memory.
     fn lend_all(&mut self, packet: &impl Data, stats: &mut TxStats) -> bool {
         let mut index = 0;
@@ -445,7 +480,7 @@ impl Sender {
     /// Ends a loan.
     fn take_back(&mut self, loan: Loan) -> Result<(), Fault> {
         match loan {
-            Loan::None => Ok(()),
+            Loan::None | Loan::Message => Ok(()),
             Loan::Page(page) => {
                 self.pages.give(page);
                 Ok(())
@@ -499,6 +534,9 @@ impl Sender {
                 // For a slot that has no number.
                 Status::Null => continue,
                 Status::Okay => {}
+                Status::Dropped | Status::Error if self.is_message(response.id) => {
+                    stats.multicast_refused += 1;
+                }
                 Status::Dropped | Status::Error => stats.refused += 1,
             }
             self.answered(response.id, budget, &mut done)?;
@@ -506,11 +544,23 @@ impl Sender {
         Ok(done)
     }
 
+    fn is_message(&self, id: u16) -> bool {
+        matches!(
+            self.slots.get(usize::from(id)),
+            Some(Slot {
+                loan: Loan::Message,
+                ..
+            })
+        )
+    }
+
     fn answered(&mut self, id: u16, budget: u32, done: &mut Done) -> Result<(), Fault> {
         let slot = self.slots.get_mut(usize::from(id)).ok_or(Fault::TxId(id))?;
         let loan = core::mem::replace(&mut slot.loan, Loan::None);
-        if let Loan::None = loan {
-            return Err(Fault::TxId(id));
+        match loan {
+            Loan::None => return Err(Fault::TxId(id)),
+            Loan::Message => self.messages = self.messages.saturating_sub(1),
+            Loan::Page(_) | Loan::Grant(_) => {}
         }
         let first = slot.first;
         self.take_back(loan)?;

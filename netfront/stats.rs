@@ -32,6 +32,10 @@ pub(crate) struct TxStats {
     pub(crate) lost: u64,
     /// Packets' pieces that the backend says it has not sent.
     pub(crate) refused: u64,
+    /// Messages that say which multicast packets are wanted.
+    pub(crate) multicast_changes: u64,
+    /// ... that the backend has refused.
+    pub(crate) multicast_refused: u64,
     /// Packets of programs that were sent.
     pub(crate) xdp_sent: u64,
     /// Packets of programs that were not sent, for lack of room above all.
@@ -135,7 +139,7 @@ impl RxStats {
 }
 
 /// What `ethtool -S` shows, in this order: the sums over all queues.
-pub(crate) const NAMES: [&CStr; 28] = [
+pub(crate) const NAMES: [&CStr; 30] = [
     c"rx_gso_checksum_fixup",
     c"rx_copied",
     c"rx_malformed",
@@ -160,6 +164,8 @@ pub(crate) const NAMES: [&CStr; 28] = [
     c"tx_no_carrier",
     c"tx_lost",
     c"tx_refused",
+    c"tx_multicast_changes",
+    c"tx_multicast_refused",
     c"tx_xdp_sent",
     c"tx_xdp_dropped",
     c"tx_stopped",
@@ -193,6 +199,8 @@ pub(crate) fn values(tx: &TxStats, rx: &RxStats) -> [u64; NAMES.len()] {
         tx.no_carrier,
         tx.lost,
         tx.refused,
+        tx.multicast_changes,
+        tx.multicast_refused,
         tx.xdp_sent,
         tx.xdp_dropped,
         tx.stopped,

@@ -4,6 +4,7 @@
 //!
 //! Pure logic, tested on the host and by KUnit.
 
+use super::groups::Change;
 use crate::netif::{
     Checksum,
     Extra,
@@ -23,6 +24,26 @@ pub(crate) const MOST_SLOTS: usize = MIN_SLOTS;
 
 /// Most slots that a packet may take, extra infos included.
 pub(crate) const MOST_MESSAGES: usize = MOST_SLOTS + 2;
+
+/// Slots of a [`message`].
+pub(crate) const MESSAGE_SLOTS: u32 = 2;
+
+/// What says which multicast packets are wanted: a request without data, whose response is to be called `id`, and
+/// an extra info.
+pub(crate) fn message(change: Change, id: u16) -> [TxSlot; 2] {
+    let request = TxRequest {
+        gref: 0,
+        offset: 0,
+        flags: TxFlags::default().with_extra_info(true),
+        id,
+        size: 0,
+    };
+    let extra = match change {
+        Change::Add(address) => Extra::MulticastAdd(address),
+        Change::Delete(address) => Extra::MulticastDelete(address),
+    };
+    [request.into(), TxSlot::from_extra(extra.to_bytes(false))]
+}
 
 /// A piece of a packet's memory that lies in one frame of 4 KiB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -252,6 +273,17 @@ mod tests {
             checksum: Checksum::Unknown,
             gso: None,
             hash: None,
+        }
+    }
+
+    #[test]
+    fn messages_of_multicast_packets() {
+        for (change, kind) in [(Change::Add([1; 6]), 2), (Change::Delete([1; 6]), 3)] {
+            let [first, second] = message(change, 77);
+            let request = first.request();
+            assert_eq!((request.id, request.size, request.gref), (77, 0, 0));
+            assert!(request.flags.has_extra_info() && !request.flags.has_more_data());
+            assert_eq!(second.extra(), [kind, 0, 1, 1, 1, 1, 1, 1]);
         }
     }
 

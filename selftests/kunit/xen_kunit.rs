@@ -73,6 +73,7 @@ mod netback {
 #[path = "../../netfront"]
 mod netfront {
     pub(crate) mod features;
+    pub(crate) mod groups;
     pub(crate) mod receive;
     pub(crate) mod transmit;
 }

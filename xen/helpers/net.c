@@ -165,6 +165,30 @@ int rust_helper_xen_net_spread_queues(struct net_device *dev, unsigned int queue
 	return err;
 }
 
+/* Whether everything is to be received, whoever it is for. */
+bool rust_helper_xen_net_wants_all(const struct net_device *dev);
+bool rust_helper_xen_net_wants_all(const struct net_device *dev)
+{
+	return dev->flags & (IFF_PROMISC | IFF_ALLMULTI);
+}
+
+/* Copies addresses of a list, as many as there is room for, and says how many there are. */
+unsigned int rust_helper_xen_net_addresses(const struct netdev_hw_addr_list *list,
+					   u8 (*addresses)[ETH_ALEN], unsigned int room);
+unsigned int rust_helper_xen_net_addresses(const struct netdev_hw_addr_list *list,
+					   u8 (*addresses)[ETH_ALEN], unsigned int room)
+{
+	const struct netdev_hw_addr *address;
+	unsigned int count = 0;
+
+	netdev_hw_addr_list_for_each(address, list) {
+		if (count < room)
+			ether_addr_copy(addresses[count], address->addr);
+		count++;
+	}
+	return count;
+}
+
 void rust_helper_xen_net_tx_stop(struct net_device *dev, unsigned int queue);
 void rust_helper_xen_net_tx_stop(struct net_device *dev, unsigned int queue)
 {

@@ -22,6 +22,9 @@ use kernel::{
     prelude::*, //
 };
 
+/// Addresses that a driver is told of: if there are more it has to receive those to any address.
+const MOST_GROUPS: usize = 64;
+
 /// What became of a packet that was to be sent.
 pub enum Transmit {
     /// It was sent, or dropped.
@@ -163,6 +166,15 @@ pub trait Operations: Sized + Send + Sync + 'static {
     /// Its queues. Process context.
     fn channels(&self) -> Channels;
 
+    /// Whether [`receive_groups`](Self::receive_groups) is to be told.
+    const CHOOSES_GROUPS: bool = false;
+
+    /// Multicast packets to these addresses are to be received, or, if `all`, those to any address. Called again
+    /// when that has changed, while the interface is up. Process context.
+    fn receive_groups(&self, addresses: &[[u8; 6]], all: bool, rtnl: &Rtnl) {
+        let _ = (addresses, all, rtnl);
+    }
+
     /// Whether it runs programs, and sends what those of other interfaces want to be sent by it.
     const RUNS_PROGRAMS: bool = false;
 
@@ -224,6 +236,9 @@ impl<T: Operations> Table<T> {
         table.ndo_get_stats64 = Some(Self::get_stats64);
         table.ndo_set_mac_address = Some(bindings::eth_mac_addr);
         table.ndo_validate_addr = Some(bindings::eth_validate_addr);
+        if T::CHOOSES_GROUPS {
+            table.ndo_set_rx_mode_async = Some(Self::set_rx_mode);
+        }
         if T::RUNS_PROGRAMS {
             table.ndo_bpf = Some(Self::bpf);
             table.ndo_xdp_xmit = Some(Self::xdp_xmit);
@@ -327,6 +342,26 @@ impl<T: Operations> Table<T> {
             unsafe { core::ptr::addr_of_mut!((*dev).mtu).write_volatile(wanted) };
             Ok(0)
         })
+    }
+
+    unsafe extern "C" fn set_rx_mode(
+        dev: *mut bindings::net_device,
+        _unicast: *mut bindings::netdev_hw_addr_list,
+        multicast: *mut bindings::netdev_hw_addr_list,
+    ) -> c_int {
+        // SAFETY: See above.
+        let this = unsafe { data::<T>(dev) };
+        let mut addresses = [[0; 6]; MOST_GROUPS];
+        // CAST: It is small.
+        let room = MOST_GROUPS as u32;
+        // SAFETY: The kernel hands over a valid list, and there is as much room.
+        let count = unsafe { bindings::xen_net_addresses(multicast, addresses.as_mut_ptr(), room) };
+        // SAFETY: The interface is valid.
+        let all = unsafe { bindings::xen_net_wants_all(dev) };
+        // CAST: `u32` fits into `usize` on every machine that runs Linux.
+        let known = addresses.get(..count as usize);
+        this.receive_groups(known.unwrap_or(&[]), all || known.is_none(), &Rtnl::held());
+        0
     }
 
     unsafe extern "C" fn bpf(

@@ -76,6 +76,7 @@ mod netback {
 #[path = "../../../netfront"]
 mod netfront {
     pub mod features;
+    pub mod groups;
     pub mod receive;
     pub mod transmit;
 }
