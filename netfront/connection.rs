@@ -3,6 +3,7 @@
 //! The connection to a backend: agreed on, made, and announced.
 
 use crate::{
+    control_ring::ControlRing,
     fault::Failure,
     features::{
         self,
@@ -71,6 +72,7 @@ impl Offer {
             feature_rx_copy: number(c"feature-rx-copy")?,
             offloads: netif::OffloadKeys::read(number)?,
             feature_xdp_headroom: number(c"feature-xdp-headroom")?,
+            feature_ctrl_ring: number(c"feature-ctrl-ring")?,
             feature_multicast_control: number(c"feature-multicast-control")?,
             feature_dynamic_multicast_control: number(c"feature-dynamic-multicast-control")?,
             ..Default::default()
@@ -195,7 +197,14 @@ impl Connection {
         });
         // Without the lock of rtnl: everybody who changes an interface would have to wait for xenstore.
         let headroom = interface.tell_headroom();
-        announce(dev, &announced, offer, headroom)?;
+        let control = if offer.features.control_ring {
+            // Nothing depends on it.
+            ControlRing::new(dev).ok()
+        } else {
+            None
+        };
+        announce(dev, &announced, offer, headroom, control.as_deref())?;
+        interface.set_control_ring(control);
         Ok(connection)
     }
 
@@ -280,6 +289,7 @@ impl Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
+        self.interface.set_control_ring(None);
         let mut members = core::mem::take(&mut self.members);
         {
             let rtnl = Rtnl::lock();
@@ -310,6 +320,7 @@ fn announce(
     queues: &[Announced],
     offer: &Offer,
     headroom: Option<u16>,
+    control: Option<&ControlRing>,
 ) -> Result<(), Failure> {
     store::Transaction::run(|transaction| {
         let own = dev.nodename();
@@ -338,6 +349,16 @@ fn announce(
             c"feature-ipv6-csum-offload",
         ] {
             transaction.write(own, key, fmt!("1"))?;
+        }
+        match control {
+            Some(ring) => {
+                transaction.write(own, c"ctrl-ring-ref", fmt!("{}", ring.gref()))?;
+                transaction.write(own, c"event-channel-ctrl", fmt!("{}", ring.port()))?;
+            }
+            None => {
+                transaction.remove(own, c"ctrl-ring-ref")?;
+                transaction.remove(own, c"event-channel-ctrl")?;
+            }
         }
         // It is told otherwise when it knows what is wanted.
         transaction.write(own, c"request-multicast-control", fmt!("0"))?;

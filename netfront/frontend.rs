@@ -543,6 +543,7 @@ impl Frontend {
                         interface.netdev().notify_peers(&Rtnl::lock());
                     }
                     self.reconfigure(interface);
+                    interface.tell_hashing();
                     self.groups_changed();
                 }
             }

@@ -3,12 +3,18 @@
 //! The interface that the guest sees.
 
 use crate::{
+    control_ring::ControlRing,
     features::{
         most_mtu,
         most_program_mtu, //
     },
     frontend::Frontend,
     groups::Groups,
+    hash::{
+        self,
+        Fields,
+        Hashing, //
+    },
     queue::Queue,
     stats, //
 };
@@ -30,16 +36,21 @@ use kernel::{
 };
 use xen::{
     io::netif::{
+        control::HashKind,
         RX_SLOTS,
         TX_SLOTS, //
     },
     net::{
+        fill_hash_key,
         xdp::{
             self,
             ProgramSlot, //
         },
         Channels,
         Features,
+        FlowFields,
+        FlowKind,
+        HashSizes,
         Netdev,
         Operations,
         QueueTotals,
@@ -105,6 +116,18 @@ pub(crate) struct Interface {
     /// Multicast packets that are wanted.
     #[pin]
     groups: Mutex<Groups>,
+    /// By which the backend is told what is chosen of hashes, if there is one.
+    #[pin]
+    control_ring: Mutex<Option<Arc<ControlRing>>>,
+    #[pin]
+    hashing: Mutex<Choice>,
+}
+
+/// What users have chosen of hashes.
+struct Choice {
+    hashing: Option<Hashing>,
+    /// The backend has been told, by the ring that there is now.
+    is_told: bool,
 }
 
 impl Interface {
@@ -132,6 +155,8 @@ impl Interface {
             can_leave_headroom: Atomic::new(false),
             told_headroom: Atomic::new(0),
                 groups <- new_mutex!(Groups::new()),
+                control_ring <- new_mutex!(None),
+                hashing <- new_mutex!(Choice { hashing: None, is_told: false }),
             }),
             GFP_KERNEL,
         )
@@ -155,6 +180,64 @@ impl Interface {
         self.untrusted.store(terms.untrusted, Release);
         self.can_leave_headroom.store(terms.headroom, Release);
         self.groups.lock().begin(terms.groups);
+    }
+
+    /// There is another control ring, or none any more. Process context.
+    pub(crate) fn set_control_ring(&self, ring: Option<Arc<ControlRing>>) {
+        let old = core::mem::replace(&mut *self.control_ring.lock(), ring);
+        // Whoever waits for an answer by it has a reference.
+        drop(old);
+        self.hashing.lock().is_told = false;
+    }
+
+    fn control_ring(&self) -> Option<Arc<ControlRing>> {
+        self.control_ring.lock().clone()
+    }
+
+    /// Tells a backend that has just been connected what users have chosen. Process context; may wait for it.
+    pub(crate) fn tell_hashing(&self) {
+        let Some(ring) = self.control_ring() else {
+            return;
+        };
+        let mut choice = self.hashing.lock();
+        if choice.is_told {
+            return;
+        }
+        // It is not asked again if it does not want to.
+        choice.is_told = true;
+        if let Some(hashing) = &choice.hashing {
+            if let Err(errno) = ring.apply(hashing, self.used(), false) {
+                let errno = errno.to_errno();
+                self.netdev
+                    .warn(fmt!("the backend does not hash as it is to: error {errno}"));
+            }
+        }
+    }
+
+    /// Has the backend hash in another way, if there is one that can.
+    fn change_hashing(
+        &self,
+        change: impl FnOnce(&mut Hashing) -> Result<(), hash::Impossible>,
+    ) -> Result {
+        let ring = self.control_ring().ok_or(EOPNOTSUPP)?;
+        let mut choice = self.hashing.lock();
+        let has_table = choice.is_told && choice.hashing.is_some();
+        let mut hashing = self.chosen(&choice);
+        change(&mut hashing).map_err(|_| EINVAL)?;
+        choice.is_told = false;
+        ring.apply(&hashing, self.used(), has_table)?;
+        choice.hashing = Some(hashing);
+        choice.is_told = true;
+        Ok(())
+    }
+
+    /// What was chosen, or what would be if nobody said otherwise.
+    fn chosen(&self, choice: &Choice) -> Hashing {
+        choice.hashing.clone().unwrap_or_else(|| {
+            let mut key = [0; hash::KEY_SIZE];
+            fill_hash_key(&mut key);
+            Hashing::new(key, self.used())
+        })
     }
 
     /// Multicast packets that are wanted. Process context.
@@ -227,6 +310,15 @@ impl Interface {
         } else if before > mtu && before <= most {
             let _ = self.netdev.set_mtu(rtnl, before);
         }
+    }
+}
+
+fn hash_kind(kind: FlowKind) -> HashKind {
+    match kind {
+        FlowKind::Ipv4 => HashKind::Ipv4,
+        FlowKind::Ipv4Tcp => HashKind::Ipv4Tcp,
+        FlowKind::Ipv6 => HashKind::Ipv6,
+        FlowKind::Ipv6Tcp => HashKind::Ipv6Tcp,
     }
 }
 
@@ -308,6 +400,60 @@ impl Operations for Interface {
                 *sum = sum.wrapping_add(value);
             }
         }
+    }
+
+    const CHOOSES_QUEUES: bool = true;
+
+    fn hash_sizes(&self) -> HashSizes {
+        if self.control_ring().is_none() {
+            return HashSizes::default();
+        }
+        // CAST: Both are small.
+        HashSizes {
+            key: hash::KEY_SIZE as u32,
+            table: hash::ENTRIES as u32,
+        }
+    }
+
+    fn hashing(&self, key: &mut [u8], table: &mut [u32]) -> bool {
+        let choice = self.hashing.lock();
+        let hashing = self.chosen(&choice);
+        for (to, from) in key.iter_mut().zip(hashing.key()) {
+            *to = *from;
+        }
+        for (to, from) in table.iter_mut().zip(hashing.table()) {
+            *to = *from;
+        }
+        choice.hashing.is_some()
+    }
+
+    fn set_hashing(&self, key: Option<&[u8]>, table: Option<&[u32]>, _rtnl: &Rtnl) -> Result {
+        self.change_hashing(|hashing| {
+            key.map_or(Ok(()), |key| hashing.set_key(key))?;
+            table.map_or(Ok(()), |table| hashing.set_table(table))
+        })
+    }
+
+    fn hash_fields(&self, kind: FlowKind) -> FlowFields {
+        let choice = self.hashing.lock();
+        let fields = choice
+            .hashing
+            .as_ref()
+            .map_or(Fields::Nothing, |hashing| hashing.fields(hash_kind(kind)));
+        match fields {
+            Fields::Nothing => FlowFields::Nothing,
+            Fields::Addresses => FlowFields::Addresses,
+            Fields::Ports => FlowFields::Ports,
+        }
+    }
+
+    fn set_hash_fields(&self, kind: FlowKind, fields: FlowFields, _rtnl: &Rtnl) -> Result {
+        let fields = match fields {
+            FlowFields::Nothing => Fields::Nothing,
+            FlowFields::Addresses => Fields::Addresses,
+            FlowFields::Ports => Fields::Ports,
+        };
+        self.change_hashing(|hashing| hashing.set_fields(hash_kind(kind), fields))
     }
 
     const CHOOSES_GROUPS: bool = true;

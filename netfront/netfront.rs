@@ -18,6 +18,8 @@
 //! | `transmit.rs`   | how packets become requests (pure)                                |
 //! | `receiver.rs`   | packets from the backend: the other hot path                      |
 //! | `groups.rs`     | which multicast packets are wanted (pure)                         |
+//! | `hash.rs`       | which packets are to come by which queue (pure)                   |
+//! | `control_ring.rs` | telling the backend of that                                     |
 //! | `receive.rs`    | how responses become packets (pure)                               |
 //! | `stats.rs`      | what a queue has done, counted                                    |
 //! | `fault.rs`      | what can be wrong with a device                                   |
@@ -25,10 +27,12 @@
 //! Protocol: Xen's public header `xen/include/public/io/netif.h`.
 
 mod connection;
+mod control_ring;
 mod fault;
 mod features;
 mod frontend;
 mod groups;
+mod hash;
 mod interface;
 mod poller;
 mod queue;

@@ -51,7 +51,11 @@ pub use self::{
         Registration, //
     },
     ethtool::{
+        fill_hash_key,
         Channels,
+        FlowFields,
+        FlowKind,
+        HashSizes,
         Rings, //
     },
     exports::{

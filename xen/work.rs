@@ -168,7 +168,7 @@ impl Drop for NoIoScope {
     }
 }
 
-/// Something that happens once.
+/// Something that happens.
 #[pin_data]
 pub struct Completion {
     #[pin]
@@ -189,6 +189,13 @@ impl Completion {
                 unsafe { bindings::init_completion(slot) };
             }),
         })
+    }
+
+    /// It has happened once more: one of those who wait, or the next one who will, need not any longer. Any
+    /// context.
+    pub fn complete(&self) {
+        // SAFETY: It is initialised.
+        unsafe { bindings::complete(self.inner.get()) };
     }
 
     /// It has happened. Any context.

@@ -74,6 +74,7 @@ mod netback {
 mod netfront {
     pub(crate) mod features;
     pub(crate) mod groups;
+    pub(crate) mod hash;
     pub(crate) mod receive;
     pub(crate) mod transmit;
 }

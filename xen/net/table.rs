@@ -6,6 +6,9 @@ use super::{
     xdp,
     Channels,
     Features,
+    FlowFields,
+    FlowKind,
+    HashSizes,
     Rings,
     Rtnl,
     TxPacket, //
@@ -166,6 +169,47 @@ pub trait Operations: Sized + Send + Sync + 'static {
     /// Its queues. Process context.
     fn channels(&self) -> Channels;
 
+    /// Whether users have a say in which packet is received by which queue.
+    const CHOOSES_QUEUES: bool = false;
+
+    /// How large what hashes are made with is. Process context.
+    fn hash_sizes(&self) -> HashSizes {
+        HashSizes::default()
+    }
+
+    /// Copies the key and the table, and says whether hashes are made with them. Either may be empty: then
+    /// nobody wants to know. Process context.
+    fn hashing(&self, key: &mut [u8], table: &mut [u32]) -> bool {
+        let _ = (key, table);
+        false
+    }
+
+    /// Has hashes made with another key, another table, or both. Process context.
+    ///
+    /// # Errors
+    ///
+    /// What the other end says to that.
+    fn set_hashing(&self, key: Option<&[u8]>, table: Option<&[u32]>, rtnl: &Rtnl) -> Result {
+        let _ = (key, table, rtnl);
+        Err(EOPNOTSUPP)
+    }
+
+    /// What is hashed of a kind of packets. Process context.
+    fn hash_fields(&self, kind: FlowKind) -> FlowFields {
+        let _ = kind;
+        FlowFields::Nothing
+    }
+
+    /// Has something else hashed of a kind of packets. Process context.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if it cannot be chosen like that, or what the other end says to it.
+    fn set_hash_fields(&self, kind: FlowKind, fields: FlowFields, rtnl: &Rtnl) -> Result {
+        let _ = (kind, fields, rtnl);
+        Err(EOPNOTSUPP)
+    }
+
     /// Whether [`receive_groups`](Self::receive_groups) is to be told.
     const CHOOSES_GROUPS: bool = false;
 
@@ -257,6 +301,15 @@ impl<T: Operations> Table<T> {
         table.get_ringparam = Some(Self::get_ringparam);
         table.get_channels = Some(Self::get_channels);
         table.set_channels = Some(Self::set_channels);
+        if T::CHOOSES_QUEUES {
+            table.get_rx_ring_count = Some(Self::get_rx_ring_count);
+            table.get_rxfh_key_size = Some(Self::get_rxfh_key_size);
+            table.get_rxfh_indir_size = Some(Self::get_rxfh_indir_size);
+            table.get_rxfh = Some(Self::get_rxfh);
+            table.set_rxfh = Some(Self::set_rxfh);
+            table.get_rxfh_fields = Some(Self::get_rxfh_fields);
+            table.set_rxfh_fields = Some(Self::set_rxfh_fields);
+        }
         table
     };
 
@@ -533,4 +586,117 @@ impl<T: Operations> Table<T> {
         let count = unsafe { (*raw).combined_count };
         from_result(|| this.set_channels(count, &Rtnl::held()).map(|()| 0))
     }
+
+    unsafe extern "C" fn get_rx_ring_count(dev: *mut bindings::net_device) -> u32 {
+        // SAFETY: See above.
+        unsafe { data::<T>(dev) }.channels().count
+    }
+
+    unsafe extern "C" fn get_rxfh_key_size(dev: *mut bindings::net_device) -> u32 {
+        // SAFETY: See above.
+        unsafe { data::<T>(dev) }.hash_sizes().key
+    }
+
+    unsafe extern "C" fn get_rxfh_indir_size(dev: *mut bindings::net_device) -> u32 {
+        // SAFETY: See above.
+        unsafe { data::<T>(dev) }.hash_sizes().table
+    }
+
+    unsafe extern "C" fn get_rxfh(
+        dev: *mut bindings::net_device,
+        raw: *mut bindings::ethtool_rxfh_param,
+    ) -> c_int {
+        // SAFETY: See above.
+        let this = unsafe { data::<T>(dev) };
+        // SAFETY: The kernel hands over a valid structure.
+        let raw = unsafe { &mut *raw };
+        let HashSizes { key, table } = this.hash_sizes();
+        // CAST: Both are small.
+        // SAFETY: If it is there, the kernel has made it as large as it was told.
+        let key = unsafe { slice_or_empty(raw.key, key as usize) };
+        // CAST: As above.
+        // SAFETY: As above.
+        let table = unsafe { slice_or_empty(raw.indir, table as usize) };
+        raw.hfunc = if this.hashing(key, table) {
+            TOEPLITZ
+        } else {
+            0
+        };
+        0
+    }
+
+    unsafe extern "C" fn set_rxfh(
+        dev: *mut bindings::net_device,
+        raw: *mut bindings::ethtool_rxfh_param,
+        _extack: *mut bindings::netlink_ext_ack,
+    ) -> c_int {
+        // SAFETY: See above.
+        let this = unsafe { data::<T>(dev) };
+        // SAFETY: The kernel hands over a valid structure.
+        let raw = unsafe { &mut *raw };
+        if !matches!(raw.hfunc, 0 | TOEPLITZ) {
+            return EOPNOTSUPP.to_errno();
+        }
+        let sizes = this.hash_sizes();
+        // CAST: Both are small.
+        // SAFETY: If it is there, the kernel has made it as large as it was told, and filled it.
+        let key = unsafe { slice_or_empty(raw.key, sizes.key as usize) };
+        // CAST: As above.
+        // SAFETY: As above.
+        let table = unsafe { slice_or_empty(raw.indir, sizes.table as usize) };
+        from_result(|| {
+            this.set_hashing(
+                (!key.is_empty()).then_some(&*key),
+                (!table.is_empty()).then_some(&*table),
+                &Rtnl::held(),
+            )
+            .map(|()| 0)
+        })
+    }
+
+    unsafe extern "C" fn get_rxfh_fields(
+        dev: *mut bindings::net_device,
+        raw: *mut bindings::ethtool_rxfh_fields,
+    ) -> c_int {
+        // SAFETY: See above.
+        let this = unsafe { data::<T>(dev) };
+        // SAFETY: The kernel hands over a valid structure.
+        let raw = unsafe { &mut *raw };
+        from_result(|| {
+            let kind = FlowKind::from_raw(raw.flow_type).ok_or(EOPNOTSUPP)?;
+            raw.data = this.hash_fields(kind).into_raw();
+            Ok(0)
+        })
+    }
+
+    unsafe extern "C" fn set_rxfh_fields(
+        dev: *mut bindings::net_device,
+        raw: *const bindings::ethtool_rxfh_fields,
+        _extack: *mut bindings::netlink_ext_ack,
+    ) -> c_int {
+        // SAFETY: See above.
+        let this = unsafe { data::<T>(dev) };
+        // SAFETY: The kernel hands over a valid structure.
+        let raw = unsafe { &*raw };
+        from_result(|| {
+            let kind = FlowKind::from_raw(raw.flow_type).ok_or(EOPNOTSUPP)?;
+            let fields = FlowFields::from_raw(raw.data).ok_or(EINVAL)?;
+            this.set_hash_fields(kind, fields, &Rtnl::held())
+                .map(|()| 0)
+        })
+    }
+}
+
+/// The hash of Toeplitz, as `ethtool_rxfh_param` names it.
+const TOEPLITZ: u8 = 1 << bindings::ETH_RSS_HASH_TOP_BIT;
+
+/// # Safety
+///
+/// `pointer` must be NULL, or valid for `length` values for `'a`, that nobody else uses.
+unsafe fn slice_or_empty<'a, V>(pointer: *mut V, length: usize) -> &'a mut [V] {
+    if pointer.is_null() {
+        return &mut [];
+    }
+    // SAFETY: By this function's requirements.
+    unsafe { slice::from_raw_parts_mut(pointer, length) }
 }

@@ -77,6 +77,7 @@ mod netback {
 mod netfront {
     pub mod features;
     pub mod groups;
+    pub mod hash;
     pub mod receive;
     pub mod transmit;
 }
