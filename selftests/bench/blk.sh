@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# Measures pairs of block drivers against each other, with a disk in dom0's memory. Sourced by "run"; see pairs.sh.
+# Measures pairs of block drivers against each other, with a disk in dom0's memory. Sourced by "run", which sets $rounds
+# and $wanted; see pairs.sh.
+# shellcheck disable=SC2154
 
 node=/dev/xvdb
 # What a run does beside its requests, starting fio above all, is the same for a few requests and for
@@ -29,11 +31,12 @@ events_dom0() {
 
 # measure NAME OPTIONS REQUESTS: one run of fio; prints key=value.
 measure() {
-	local name=$1 options=$2 requests=$3 size output before after events field
+	local name=$1 options=$2 requests=$3 size output before mark after events field
 	size=${options##*--bs=}
 	size=${size%% *}
 	events="$(events_guest) $(events_dom0)"
 	before=$(counts)
+	mark=$(marks)
 	# shellcheck disable=SC2086 # words
 	output=$(guest_run bench 300 "fio --name=bench --filename=$node --direct=1 --ioengine=libaio \
 		--randrepeat=1 --norandommap --io_size=$((requests * 1024 * $(kibibytes "$size"))) --size=100% \
@@ -51,7 +54,7 @@ measure() {
 	# shellcheck disable=SC2086 # words
 	set -- $events
 	echo "milliseconds=$((field[8] + field[49])) events_guest=$(($(events_guest) - $1))" \
-		"events_dom0=$(($(events_dom0) - $2)) $(difference "$before" "$after")"
+		"events_dom0=$(($(events_dom0) - $2)) mark=$mark $(difference "$before" "$after")"
 }
 
 kibibytes() {
@@ -68,6 +71,7 @@ for ((round = 1; round <= rounds; round++)); do
 		backend_swap blkback "${pair#*/}"
 		frontend_swap blkfront "${pair%/*}"
 		disk_attach bench "phy:$disk,xvdb,w" || fail "the disk does not attach with $pair"
+		symbols bench "$pair" || fail "no symbols"
 		# The first requests make the pools of persistent grants.
 		measure warm "--rw=read --bs=1m --iodepth=4" 64 >/dev/null || exit 1
 		for workload in "${workloads[@]}"; do

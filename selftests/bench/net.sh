@@ -2,7 +2,8 @@
 # shellcheck shell=bash
 #
 # Measures pairs of network drivers against each other: a guest with one virtual CPU and one interface, and dom0,
-# whose interface is on a bridge. Sourced by "run"; see pairs.sh.
+# whose interface is on a bridge. Sourced by "run", which sets $rounds and $wanted; see pairs.sh.
+# shellcheck disable=SC2154
 
 # What a run does beside its traffic, starting programs above all, is the same for little traffic and for much:
 # the difference of two runs is what the traffic costs.
@@ -58,6 +59,7 @@ datagrams() {
 	before=$(received)
 	if [ "$3" = in ]; then
 		ip neigh replace $nobody lladdr "$(guest_run bench "cat /sys/class/net/$node/address")" dev xenbr0
+		# shellcheck disable=SC2086 # words
 		output=$(timeout 300 $command)
 	else
 		output=$(guest_run bench 300 "ip neigh replace $nobody lladdr $(</sys/class/net/xenbr0/address) dev $node
@@ -85,19 +87,20 @@ serves() {
 
 # measure COMMAND AMOUNT: one run; prints what was counted and key=value.
 measure() {
-	local function=$1 options=$2 amount=$3 before after output events
+	local function=$1 options=$2 amount=$3 before mark after output events
 	events="$(events_guest) $(events_dom0)"
 	before=$(counts)
+	mark=$(marks)
 	# shellcheck disable=SC2086 # words
-	output=$("$function" "$amount" $options) && [[ $output == [0-9]*milliseconds=* ]] || {
+	if ! output=$("$function" "$amount" $options) || [[ $output != [0-9]*milliseconds=* ]]; then
 		echo "$function $amount $options failed: $output"
 		return 1
-	}
+	fi
 	after=$(counts)
 	# shellcheck disable=SC2086 # words
 	set -- $events
 	echo "$output events_guest=$(($(events_guest) - $1)) events_dom0=$(($(events_dom0) - $2))" \
-		"$(difference "$before" "$after")"
+		"mark=$mark $(difference "$before" "$after")"
 }
 
 guest_create bench || fail "no guest"
@@ -111,8 +114,11 @@ for ((round = 1; round <= rounds; round++)); do
 		fi
 		node=$(vif_node bench "$vif")
 		back=$(vif_name bench "$vif")
+		symbols bench "$pair" || fail "no symbols"
 		# The first packets make pools.
-		stream 16384 >/dev/null && stream 16384 -R >/dev/null || fail "no traffic with $pair"
+		if ! stream 16384 >/dev/null || ! stream 16384 -R >/dev/null; then
+			fail "no traffic with $pair"
+		fi
 		for workload in "${workloads[@]}"; do
 			IFS='|' read -r name unit command little much <<<"$workload"
 			[[ $name =~ $wanted ]] || continue

@@ -17,6 +17,19 @@ counts() {
 	bench-mark && tail -n 1 /run/xenvm/log/counts
 }
 
+# marks: how often that was asked.
+marks() {
+	wc -l </run/xenvm/log/counts
+}
+
+# symbols GUEST PAIR: keeps what a profile needs to name functions, while the pair's modules are loaded.
+symbols() {
+	[ -e /run/xenvm/log/profile ] || return 0
+	mkdir -p "$RESULTS/symbols" || return
+	cat /proc/kallsyms >"$RESULTS/symbols/${2//\//-}.dom0" &&
+		guest_run "$1" 60 "grep '\[xen' /proc/kallsyms" >"$RESULTS/symbols/${2//\//-}.guest"
+}
+
 # difference BEFORE AFTER: of two lines with the same keys.
 difference() {
 	local word key

@@ -3,7 +3,7 @@
 
 import statistics
 
-from . import buildroot, cache, cli, modules, process, report
+from . import buildroot, cache, cli, modules, process, profile, report
 from .machine import Options
 from .progress import Failure, say, step
 
@@ -115,6 +115,10 @@ def bench(arguments):
     # With a plugin and a single thread, QEMU does not get dom0's second CPU going.
     options.tcg_thread = "multi" if options.cpus > 1 else "single"
     options.plugin = f"{build_plugin()},output=counts"
+    if arguments.profile:
+        if options.cpus > 1:
+            raise Failure("a profile needs a machine with one CPU: --cpus 1")
+        options.plugin += ",profile=profile"
     status, folder = cli.run_job(
         cache.SELFTESTS / "bench", [arguments.kind, str(arguments.rounds), arguments.workloads, *pairs],
         options, name="bench")
@@ -128,5 +132,9 @@ def bench(arguments):
              **dict(line.split(" ", 2)[1:] for line in lines if line.startswith("about ")),
              "machine": f"QEMU with {options.cpus} CPUs", "rounds": arguments.rounds}
     where = report.write(folder / "results", "Xen PV drivers, Rust beside C", about, rows, pairs)
+    if arguments.profile:
+        for name, lines in profile.tables(folder, lines):
+            (folder / f"results/profile-{name}.txt").write_text("\n".join(lines) + "\n")
+            print(f"{name}:", *lines[:12], sep="\n  ")
     say(f"the report is in {where}, the numbers in {where.with_name('result.json')}")
     return 0

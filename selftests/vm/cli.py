@@ -220,6 +220,8 @@ def parser():
                          help="which pairs, the one to compare with first, each driver perhaps with "
                          "parameters as in rust:max_indirect_segments=64/c (default: "
                          f"{' '.join(bench.PAIRS)})")
+    command.add_argument("--profile", action="store_true",
+                         help="also tell which functions of kernels and modules the instructions are in")
     command.add_argument("--workloads", metavar="REGEX", default=".", help="which workloads")
     command = add(shell.shell, "a prompt in dom0, with a guest attached")
     add_run_options(command, None)
