@@ -11,8 +11,8 @@
 //! * what every device needs: [`sys`] (the few system calls the standard library lacks),
 //!   [`xenstore`], [`xenbus`] (states and the toolstack's part), [`gntdev`], [`gntalloc`], [`evtchn`],
 //!   [`ring`];
-//! * wire formats: [`blkif`];
-//! * one module for each program: [`blkback`], [`blkfront`].
+//! * wire formats: [`blkif`], [`netif`]; packets of an interface: [`tap`];
+//! * one module for each program: [`blkback`], [`blkfront`], [`netfront`].
 
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
 compile_error!("the ioctl numbers and wire layouts here are those of Linux on x86_64");
@@ -23,9 +23,12 @@ pub mod blkif;
 pub mod evtchn;
 pub mod gntalloc;
 pub mod gntdev;
+pub mod netfront;
+pub mod netif;
 pub mod report;
 pub mod ring;
 pub mod rng;
 pub mod sys;
+pub mod tap;
 pub mod xenbus;
 pub mod xenstore;
