@@ -9,7 +9,7 @@
 
 # shellcheck source=selftests/net/common.sh
 . ./common.sh
-ktap_set_plan 14
+ktap_set_plan 15
 share_guest
 attach_new
 path=$(vif_back n "$vif")
@@ -20,6 +20,14 @@ reconnect() {
 	wait_for "$XENVM_QUICK" vif_connected n "$vif" && vif_up n "$vif" 2
 }
 
+# Nothing is taken from the guest while the interface is down; what it has transmitted meanwhile comes afterwards.
+down_and_up() {
+	ip link set "$back" down
+	guest_run n "! ping -q -c 1 -W 2 10.0.0.1" || return
+	ip link set "$back" up
+	wait_for 10 vif_reachable 2 && both_ways 1
+}
+
 ktap_equal "address" fe:ff:ff:ff:ff:ff "$(cat "$net/address")"
 ktap_test "MTU up to 65517" ip link set "$back" mtu 65517
 ktap_test "... and not more" sh -c "! ip link set $back mtu 65518 2>/dev/null"
@@ -28,6 +36,7 @@ ktap_equal "carrier" 1 "$(cat "$net/carrier")"
 ktap_test "data passes both ways" both_ways 2
 received=$(counter dom0 rx_bytes)
 sent=$(counter dom0 tx_bytes)
+ktap_test "down, and up again" down_and_up
 ktap_test "what the guest has sent is counted" test "$received" -gt 2000000
 ktap_test "... and what it was sent" test "$sent" -gt 2000000
 ktap_test "the C driver's statistics" sh -c "ethtool -S $back | grep -q 'tx_zerocopy_sent: 0' &&
