@@ -365,8 +365,10 @@ impl Backend {
         if !self.removable.load(Acquire) || self.leaving.load(Acquire) {
             return false;
         }
-        match *self.peer.lock() {
-            State::Unknown => true,
+        let peer = *self.peer.lock();
+        match peer {
+            // That it is not there is final; what makes no sense may be followed by what does.
+            State::Unknown => store::is_missing(&self.otherend, c"state"),
             State::Closed => !self.is_online(),
             _ => false,
         }
