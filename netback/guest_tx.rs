@@ -11,7 +11,6 @@ use crate::{
     failure::Fault,
     plan::{
         self,
-        Mode,
         Plan, //
     },
     poller::Poller,
@@ -209,7 +208,7 @@ impl GuestTx {
         }
         let length = packet.length();
         let head = if length <= COPY_WHOLE { length } else { 0 };
-        let plan = Plan::new(packet, Mode::Copy, head);
+        let plan = Plan::new(packet, head);
         // The head is never longer than the packet.
         let behind = length.saturating_sub(plan.head());
         let draft = self

@@ -52,10 +52,6 @@ mod interface;
 mod keys;
 mod multicast;
 mod outbox;
-#[allow(
-    dead_code,
-    reason = "it can also plan to map frames, which is not done yet"
-)]
 mod plan;
 mod poller;
 mod queue;

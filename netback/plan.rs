@@ -2,36 +2,20 @@
 
 //! How the bytes of a packet come from the guest's frames into one of this domain's packets.
 //!
-//! The head of the packet, which the network stack looks at, is always copied. What is left of each
-//! slot is mapped and becomes a fragment, or is copied as well.
+//! All are copied: the first ones to the head of the packet, which the network stack looks at, the others to
+//! pages behind it, each of which but the last one is full.
 //!
 //! Pure logic, tested on the host and by KUnit.
 
-use super::transmit::{
-    Packet,
-    Slot, //
-};
+use super::transmit::Packet;
 use crate::netif::FRAME_SIZE;
 
 /// Bytes of a packet that are in its head at least, if it has so many: those that drivers and
 /// the network stack look at. Headers in fragments have made network cards stop.
 pub(crate) const LEAST_HEAD: u32 = 128;
 
-/// Most bytes that are in the head if no more are asked for. A packet may have two slots more than
-/// there can be fragments; these are in the head as a whole.
-pub(crate) const MOST_HEAD: u32 = 2 * FRAME_SIZE;
-
 /// Most fragments of a packet (`MAX_SKB_FRAGS`).
 pub(crate) const MOST_FRAGMENTS: usize = 17;
-
-/// What becomes of the bytes that are not in the head.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mode {
-    /// They stay where they are, in frames that are mapped.
-    Map,
-    /// They are copied to pages, each of which but the last one is full.
-    Copy,
-}
 
 /// A copy to be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,67 +39,27 @@ pub(crate) enum Place {
     Page(usize, u32),
 }
 
-/// A part of a frame to be mapped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct MapPiece {
-    /// Grant reference of the guest's frame.
-    pub(crate) gref: u32,
-    /// Where in that frame it starts, in bytes.
-    pub(crate) offset: u32,
-    /// How long it is, in bytes; never 0.
-    pub(crate) length: u32,
-    /// What the response is to be called that is due when it is no longer mapped.
-    pub(crate) id: u16,
-}
-
 /// How the bytes of a packet are moved.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan<'a> {
     packet: &'a Packet,
-    mode: Mode,
     head: u32,
 }
 
 impl<'a> Plan<'a> {
     /// Makes a plan for `packet` by which at least `head` bytes of it are in its head, if it has so
     /// many, and never less than [`LEAST_HEAD`].
-    pub(crate) fn new(packet: &'a Packet, mode: Mode, head: u32) -> Self {
-        let mut plan = Self {
+    pub(crate) fn new(packet: &'a Packet, head: u32) -> Self {
+        Self {
             packet,
-            mode,
             head: head.max(LEAST_HEAD).min(packet.length()),
-        };
-        if mode == Mode::Map {
-            plan.limit_fragments();
         }
-        plan
-    }
-
-    /// Makes the head longer if there would be too many fragments.
-    fn limit_fragments(&mut self) {
-        let excess = self.maps().count().saturating_sub(MOST_FRAGMENTS);
-        // Where the last fragment ends that is one too many.
-        let end = (self.parts())
-            .filter(|part| part.map().is_some())
-            .take(excess)
-            .last()
-            .map(|part| part.start.saturating_add(part.slot.size));
-        self.head = self.head.max(end.unwrap_or(0));
     }
 
     /// How many bytes are in the head.
     #[inline]
     pub(crate) fn head(&self) -> u32 {
         self.head
-    }
-
-    /// How many pages are needed for what is copied behind the head.
-    pub(crate) fn pages(&self) -> usize {
-        match self.mode {
-            Mode::Map => 0,
-            // CAST: At most 16.
-            Mode::Copy => (self.packet.length() - self.head).div_ceil(FRAME_SIZE) as usize,
-        }
     }
 
     /// Where a byte of the packet is copied to.
@@ -126,25 +70,6 @@ impl<'a> Plan<'a> {
             // CAST: At most 16.
             Some(behind) => Place::Page((behind / FRAME_SIZE) as usize, behind % FRAME_SIZE),
         }
-    }
-
-    /// The slots, each with what is still to be copied and mapped of it.
-    fn parts(&self) -> impl Iterator<Item = Part<'a>> {
-        let (mode, head) = (self.mode, self.head);
-        self.packet.slots().iter().scan(0u32, move |start, slot| {
-            let from = *start;
-            // The sizes of all slots add up to the packet's length.
-            *start = start.saturating_add(slot.size);
-            let copied = match mode {
-                Mode::Map => head.saturating_sub(from).min(slot.size),
-                Mode::Copy => slot.size,
-            };
-            Some(Part {
-                slot,
-                start: from,
-                copied,
-            })
-        })
     }
 
     /// The copies, in the order of the packet's bytes.
@@ -160,53 +85,27 @@ impl<'a> Plan<'a> {
                 Some(behind) => within(behind),
             }
         };
-        self.parts().flat_map(move |part| {
+        // Where in the packet the slot starts.
+        let starts = self.packet.slots().iter().scan(0u32, |next, slot| {
+            let start = *next;
+            // The sizes of all slots add up to the packet's length.
+            *next = start.saturating_add(slot.size);
+            Some((start, slot))
+        });
+        starts.flat_map(move |(start, slot)| {
             let mut done = 0;
             core::iter::from_fn(move || {
-                let left = part.copied.checked_sub(done).filter(|&left| left > 0)?;
-                let to_offset = part.start.saturating_add(done);
+                let left = slot.size.checked_sub(done).filter(|&left| left > 0)?;
+                let to_offset = start.saturating_add(done);
                 let piece = CopyPiece {
-                    gref: part.slot.gref,
-                    from_offset: part.slot.offset.saturating_add(done),
+                    gref: slot.gref,
+                    from_offset: slot.offset.saturating_add(done),
                     to_offset,
                     length: left.min(room(to_offset)),
                 };
                 done = done.saturating_add(piece.length);
                 Some(piece)
             })
-        })
-    }
-
-    /// The parts of frames that are to be mapped, in order: at most [`MOST_FRAGMENTS`].
-    pub(crate) fn maps(&self) -> impl Iterator<Item = MapPiece> + 'a {
-        self.parts().filter_map(Part::map)
-    }
-
-    /// All slots, in order, by the ids of their responses, each with what is to be mapped of it. The
-    /// response of a slot of which nothing is mapped is due when the copies have been made.
-    pub(crate) fn slots(&self) -> impl Iterator<Item = (u16, Option<MapPiece>)> + 'a {
-        self.parts().map(|part| (part.slot.id, part.map()))
-    }
-}
-
-/// A slot of a packet.
-#[derive(Clone, Copy)]
-struct Part<'a> {
-    slot: &'a Slot,
-    /// Where in the packet it starts, in bytes.
-    start: u32,
-    /// So many of its bytes are copied; the others are mapped.
-    copied: u32,
-}
-
-impl Part<'_> {
-    fn map(self) -> Option<MapPiece> {
-        let length = self.slot.size.checked_sub(self.copied)?;
-        (length > 0).then_some(MapPiece {
-            gref: self.slot.gref,
-            offset: self.slot.offset.saturating_add(self.copied),
-            length,
-            id: self.slot.id,
         })
     }
 }
@@ -255,17 +154,13 @@ mod tests {
     fn check(packet: &Packet, plan: &Plan<'_>, head_start: u32) -> Checked {
         let ensure = |holds: bool, otherwise| if holds { Ok(()) } else { Err(otherwise) };
         let head = plan.head();
-        let copied = match plan.mode {
-            Mode::Map => head,
-            Mode::Copy => packet.length(),
-        };
         ensure(head >= LEAST_HEAD.min(packet.length()), "a short head")?;
         ensure(head <= packet.length(), "a head without a packet")?;
 
         // The slots one after the other, and of each the bytes that the pieces take.
         let mut copies = plan.copies(head_start).peekable();
         let mut to_offset = 0;
-        for (slot, (id, map)) in packet.slots().iter().zip(plan.slots()) {
+        for slot in packet.slots() {
             let mut at = slot.offset;
             while let Some(copy) = copies.next_if(|copy| copy.gref == slot.gref) {
                 ensure(copy.length > 0, "a copy of nothing")?;
@@ -283,84 +178,44 @@ mod tests {
                 };
                 ensure(in_one, "a copy to several pages")?;
             }
-            ensure(id == slot.id, "another slot's answer")?;
-            if let Some(map) = map {
-                ensure(plan.mode == Mode::Map, "a mapping among copies")?;
-                ensure(map.length > 0, "a mapping of nothing")?;
-                ensure((map.id, map.gref) == (slot.id, slot.gref), "another slot")?;
-                ensure(map.offset == at, "a hole between a copy and a mapping")?;
-                at += map.length;
-            }
             ensure(at == slot.offset + slot.size, "bytes left behind")?;
         }
         ensure(copies.next().is_none(), "copies left over")?;
-        ensure(to_offset == copied, "not as many copies as planned")?;
-        ensure(plan.maps().count() <= MOST_FRAGMENTS, "too many fragments")?;
-        let pages = (copied - head).div_ceil(FRAME_SIZE) as usize;
-        ensure(plan.pages() == pages, "not the pages that are needed")?;
+        ensure(to_offset == packet.length(), "not all is copied")?;
+        let pages = (packet.length() - head).div_ceil(FRAME_SIZE) as usize;
         ensure(pages <= MOST_FRAGMENTS, "too many pages")
     }
 
     #[test]
     fn a_short_packet_is_all_head() -> Checked {
-        for mode in [Mode::Map, Mode::Copy] {
-            for sizes in [&[14][..], &[60], &[128], &[0, 64, 64], &[1, 0, 13]] {
-                let packet = packet(sizes)?;
-                let plan = Plan::new(&packet, mode, 0);
-                assert_eq!(plan.head(), packet.length());
-                assert_eq!(plan.maps().next(), None);
-                assert_eq!(plan.pages(), 0);
-                check(&packet, &plan, 0)?;
-            }
+        for sizes in [&[14][..], &[60], &[128], &[0, 64, 64], &[1, 0, 13]] {
+            let packet = packet(sizes)?;
+            let plan = Plan::new(&packet, 0);
+            assert_eq!(plan.head(), packet.length());
+            check(&packet, &plan, 0)?;
         }
         Ok(())
     }
 
     #[test]
-    fn the_rest_is_mapped() -> Checked {
-        let packet = packet(&[100, 1000, 0, 4096])?;
-        let plan = Plan::new(&packet, Mode::Map, 0);
-        assert_eq!(plan.head(), 128);
-        let piece = |gref, offset, length, id| MapPiece {
-            gref,
-            offset,
-            length,
-            id,
-        };
-        let (second, last) = (piece(1001, 3124, 972, 1), piece(1003, 0, 4096, 3));
-        let mut maps = plan.maps();
-        assert_eq!(maps.next(), Some(second));
-        assert_eq!(maps.next(), Some(last));
-        assert_eq!(maps.next(), None);
-        // What is copied, and what is empty, is answered at once.
-        let mut slots = plan.slots();
-        for slot in [(0, None), (1, Some(second)), (2, None), (3, Some(last))] {
-            assert_eq!(slots.next(), Some(slot));
-        }
-        check(&packet, &plan, 0)
-    }
-
-    #[test]
     fn the_rest_is_copied_to_pages() -> Checked {
         let packet = packet(&[200, 4096, 4000])?;
-        let plan = Plan::new(&packet, Mode::Copy, 0);
-        assert_eq!(plan.pages(), 2);
+        let plan = Plan::new(&packet, 0);
         assert_eq!(plan.place(127), Place::Head(127));
         assert_eq!(plan.place(128), Place::Page(0, 0));
         assert_eq!(plan.place(128 + 4095), Place::Page(0, 4095));
         assert_eq!(plan.place(128 + 4096), Place::Page(1, 0));
         check(&packet, &plan, 0)?;
         // All of it in the head.
-        let plan = Plan::new(&packet, Mode::Copy, u32::MAX);
+        let plan = Plan::new(&packet, u32::MAX);
         assert_eq!(plan.head(), 8296);
-        assert_eq!(plan.pages(), 0);
         check(&packet, &plan, 320)
     }
 
     #[test]
     fn copies_end_where_pages_do() -> Checked {
         let packet = packet(&[4096])?;
-        let plan = Plan::new(&packet, Mode::Copy, 4000);
+        let plan = Plan::new(&packet, 4000);
         let copies = |head_start| {
             let mut copies = plan.copies(head_start).map(|copy| copy.length);
             [copies.next(), copies.next(), copies.next(), copies.next()]
@@ -369,30 +224,6 @@ mod tests {
         assert_eq!(copies(4095), [Some(1), Some(3999), Some(96), None]);
         assert_eq!(copies(u32::MAX), [Some(1), Some(3999), Some(96), None]);
         Ok(())
-    }
-
-    #[test]
-    fn there_are_never_too_many_fragments() -> Checked {
-        for count in 1..=19 {
-            let packet = packet(&[3400; 19][..count])?;
-            let plan = Plan::new(&packet, Mode::Map, 0);
-            assert_eq!(plan.maps().count(), count.min(17));
-            let head = match count {
-                18 => 3400,
-                19 => 6800,
-                _ => 128,
-            };
-            assert_eq!(plan.head(), head);
-            check(&packet, &plan, 0)?;
-        }
-        // Empty slots are no fragments.
-        let mut sizes = [3400; 19];
-        (sizes[3], sizes[7]) = (0, 0);
-        let packet = packet(&sizes)?;
-        let plan = Plan::new(&packet, Mode::Map, 0);
-        assert_eq!(plan.head(), 128);
-        assert_eq!(plan.maps().count(), 17);
-        check(&packet, &plan, 0)
     }
 
     #[test]
@@ -413,13 +244,10 @@ mod tests {
             }
             sizes[random(count as u32) as usize] += 14;
             let packet = packet(&sizes[..count])?;
-            for mode in [Mode::Map, Mode::Copy] {
-                for head in [0, random(70_000)] {
-                    let plan = Plan::new(&packet, mode, head);
-                    assert!(head > 0 || plan.head() <= MOST_HEAD);
-                    assert!(plan.head() >= head.min(packet.length()));
-                    check(&packet, &plan, random(4096))?;
-                }
+            for head in [0, random(70_000)] {
+                let plan = Plan::new(&packet, head);
+                assert_eq!(plan.head(), head.max(LEAST_HEAD).min(packet.length()));
+                check(&packet, &plan, random(4096))?;
             }
         }
         Ok(())
