@@ -489,7 +489,8 @@ impl Sender {
         }
     }
 
-    /// Writes a packet's requests; one of a program's has been copied and is not kept. There is room for them, and there are numbers.
+    /// Writes a packet's requests; one of a program's has been copied and is not kept. There is room for them,
+    /// and there are numbers.
     fn fill(&mut self, mut packet: Option<TxPacket>, length: u32, layout: &Layout) {
         let mut first = None;
         let mut lent = self.lent.drain_all();

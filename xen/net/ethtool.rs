@@ -56,8 +56,8 @@ impl FlowKind {
         Some(match raw {
             bindings::TCP_V4_FLOW => Self::Ipv4Tcp,
             bindings::TCP_V6_FLOW => Self::Ipv6Tcp,
-            bindings::IPV4_FLOW => Self::Ipv4,
-            bindings::IPV6_FLOW => Self::Ipv6,
+            bindings::IPV4_FLOW | bindings::UDP_V4_FLOW => Self::Ipv4,
+            bindings::IPV6_FLOW | bindings::UDP_V6_FLOW => Self::Ipv6,
             _ => return None,
         })
     }
