@@ -6,6 +6,7 @@ use crate::{
     fault::Fault,
     groups::Change,
     poller::Poller,
+    receive::Sight,
     receiver::Receiver,
     sender::{
         Done,
@@ -29,6 +30,7 @@ use kernel::{
 use xen::{
     net::{
         xdp::{
+            self,
             Frame,
             Frames,
             ProgramSlot, //
@@ -307,9 +309,11 @@ impl Queue {
             return Ok(Polled::default());
         };
         let program = self.program.polled(napi);
-        let polled = link
-            .ring
-            .receive(napi, self.index, budget, program.is_some(), stats)?;
+        let sight = program.map(|program| Sight {
+            room: xdp::room(),
+            has_frags: program.has_frags(),
+        });
+        let polled = link.ring.receive(napi, self.index, budget, sight, stats)?;
         let hungry = link.ring.refill(napi, stats);
         if let Notify::Needed = link.ring.push() {
             stats.events_sent += 1;

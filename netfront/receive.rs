@@ -206,10 +206,19 @@ impl<N: FnMut() -> Option<RxSlot>> Source<N> {
     }
 }
 
-/// Whether a program can see a packet where it is: in one piece of no more than `room` bytes, and not to be cut
-/// up.
-pub(crate) fn is_in_one_piece(packet: &Packet, room: u32) -> bool {
-    packet.gso.is_none() && packet.fragments().len() == 1 && packet.length() <= room
+/// What a program can see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Sight {
+    /// Bytes of a packet in its first piece.
+    pub(crate) room: u32,
+    /// It knows packets of several pieces.
+    pub(crate) has_frags: bool,
+}
+
+/// Whether a program can see a packet where it is. None sees one that is to be cut up.
+pub(crate) fn is_seen(packet: &Packet, sight: Sight) -> bool {
+    let is_one = packet.fragments().len() == 1 && packet.length() <= sight.room;
+    packet.gso.is_none() && (is_one || sight.has_frags)
 }
 
 /// Takes the slots that belong to the packet that begins with `first`.

@@ -13,11 +13,13 @@ use crate::{
     receive::{
         self,
         Outcome,
-        Rejected, //
+        Rejected,
+        Sight, //
     },
     stats::RxStats,
 };
 use kernel::{
+    alloc::flags::__GFP_NOWARN,
     prelude::*,
     sync::Arc, //
 };
@@ -83,6 +85,8 @@ enum Contents {
     Packet(RxPacket),
     /// It is in a page, from an offset on, as programs see it.
     Page(PoolPage, u32),
+    /// It is in parts of several pages: each with its offset and its length.
+    Pieces(KVec<(PoolPage, u32, u32)>),
 }
 
 /// A packet that is to be handed to the network stack, or to a program.
@@ -137,6 +141,10 @@ impl ReadyList {
                         acted(Ok(action));
                         false
                     }),
+                Contents::Pieces(pieces) => {
+                    acted(runner.run_pieces(pieces.into_iter(), &received));
+                    Ok(false)
+                }
                 Contents::Packet(packet) if program.is_some() => {
                     stats.xdp.copied += 1;
                     runner.run_packet(packet, &received, acted).map(|()| false)
@@ -237,14 +245,14 @@ impl Receiver {
         self.ring.wait_for_responses().map_err(Fault::RxProducer)
     }
 
-    /// Makes packets of what the backend has written, `budget` of them at most. If they are for a program they
-    /// are left in their pages as far as it can see them there.
+    /// Makes packets of what the backend has written, `budget` of them at most. If they are for a program, as
+    /// `seen` says, they are left in their pages as far as it can see them there.
     pub(crate) fn receive(
         &mut self,
         napi: &Polling<'_, Poller>,
         queue: u32,
         budget: u32,
-        for_program: bool,
+        seen: Option<Sight>,
         stats: &mut RxStats,
     ) -> Result<Polled, Fault> {
         let mut polled = Polled::default();
@@ -269,7 +277,7 @@ impl Receiver {
             polled.worked = true;
             match outcome {
                 Outcome::Packet(packet) => {
-                    if for_program && receive::is_in_one_piece(&packet, xdp::room()) {
+                    if seen.is_some_and(|sight| receive::is_seen(&packet, sight)) {
                         self.leave(napi, queue, first_slot, &packet, stats)?;
                     } else {
                         self.deliver(napi, queue, first_slot, &packet, stats)?;
@@ -391,7 +399,7 @@ impl Receiver {
         Ok(())
     }
 
-    /// Leaves a packet of one piece in its page, for a program.
+    /// Leaves a packet in its pages, for a program.
     fn leave(
         &mut self,
         napi: &Polling<'_, Poller>,
@@ -403,21 +411,39 @@ impl Receiver {
         for position in packet.unused() {
             self.recover(first_slot, position);
         }
-        let [fragment] = packet.fragments() else {
-            return Ok(());
-        };
-        let Some(buffer) = self.take(first_slot, fragment.position) else {
-            return Ok(());
-        };
-        if !napi.netdev().is_running() {
-            stats.down += 1;
-            self.keep(buffer);
-            return Ok(());
+        let is_running = napi.netdev().is_running();
+        stats.down += u64::from(!is_running);
+        let mut pieces = KVec::new();
+        for fragment in packet.fragments() {
+            // One without any data has been dealt with.
+            let Some(buffer) = self.take(first_slot, fragment.position) else {
+                continue;
+            };
+            if !is_running {
+                self.keep(buffer);
+                continue;
+            }
+            let Buffer { grant, page } = buffer;
+            // The page must not change any more.
+            self.reserve.end(grant).map_err(Fault::StillMapped)?;
+            if packet.fragments().len() == 1 && packet.length() <= xdp::room() {
+                self.queue_up(queue, Contents::Page(page, fragment.offset), packet, stats);
+                return Ok(());
+            }
+            let piece = (page, fragment.offset, fragment.length);
+            if pieces.push(piece, GFP_ATOMIC | __GFP_NOWARN).is_err() {
+                stats.no_memory += 1;
+                pieces.clear();
+                // The other pages are still to be taken back.
+                for fragment in packet.fragments() {
+                    self.recover(first_slot, fragment.position);
+                }
+                return Ok(());
+            }
         }
-        let Buffer { grant, page } = buffer;
-        // The page must not change any more.
-        self.reserve.end(grant).map_err(Fault::StillMapped)?;
-        self.queue_up(queue, Contents::Page(page, fragment.offset), packet, stats);
+        if is_running {
+            self.queue_up(queue, Contents::Pieces(pieces), packet, stats);
+        }
         Ok(())
     }
 

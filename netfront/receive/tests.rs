@@ -322,17 +322,27 @@ mod cases {
     }
 
     #[test]
-    fn programs_see_one_piece_where_it_is() -> Result<(), &'static str> {
+    fn programs_see_packets_where_they_are() -> Result<(), &'static str> {
+        let one = Sight {
+            room: 3520,
+            has_frags: false,
+        };
+        let several = Sight {
+            has_frags: true,
+            ..one
+        };
         for (length, expected) in [(14, true), (3520, true), (3521, false), (4096, false)] {
-            let one = packet(&mut Ring::packet(length, 1))?;
-            assert_eq!(is_in_one_piece(&one, 3520), expected);
+            let packet = packet(&mut Ring::packet(length, 1))?;
+            assert_eq!(is_seen(&packet, one), expected);
+            assert!(is_seen(&packet, several));
         }
         let two = packet(&mut Ring::packet(1000, 2))?;
-        assert!(!is_in_one_piece(&two, 3520));
+        assert!(!is_seen(&two, one) && is_seen(&two, several));
         let mut ring = Ring::new();
         ring.data(0, 1514, NONE.with_extra_info(true));
         ring.extra(Extra::Gso(GSO), false);
-        assert!(!is_in_one_piece(&packet(&mut ring)?, 3520));
+        let gso = packet(&mut ring)?;
+        assert!(!is_seen(&gso, one) && !is_seen(&gso, several));
         Ok(())
     }
 

@@ -32,6 +32,7 @@ struct xen_skb_piece {
 	u32 rest;
 };
 
+struct page;
 struct sk_buff;
 struct xdp_frame;
 
@@ -70,6 +71,13 @@ struct xen_skb_received {
 	u32 hash;
 	/* PKT_HASH_TYPE_* */
 	u8 hash_type;
+};
+
+/* Part of a page that has part of a packet. */
+struct xen_xdp_piece {
+	struct page *page;
+	u32 offset;
+	u32 length;
 };
 
 /* What a program has made of a packet. */

@@ -95,19 +95,41 @@ int rust_helper_xen_xdp_register(struct xdp_rxq_info *queue, struct napi_struct 
 
 /* --- packets for programs ---------------------------------------------------- */
 
-/*
- * Completes the sum of a packet that lies in one piece. Whoever gets it from a program has no way
- * to be told that this is still to be done.
- */
-static int xen_xdp_complete(struct net_device *dev, void *data, unsigned int length)
+/* The sum of a packet from a position on, which is in its first piece. */
+static __wsum xen_xdp_sum(const struct xdp_buff *buff, unsigned int start)
 {
-	const struct ethhdr *header = data;
+	unsigned int length = buff->data_end - buff->data - start;
+	const struct skb_shared_info *shared;
+	__wsum sum = csum_partial(buff->data + start, length, 0);
+	unsigned int i;
+
+	if (!xdp_buff_has_frags(buff))
+		return sum;
+	shared = xdp_get_shared_info_from_buff(buff);
+	for (i = 0; i < shared->nr_frags; i++) {
+		const skb_frag_t *frag = &shared->frags[i];
+		unsigned int size = skb_frag_size(frag);
+
+		sum = csum_block_add(sum, csum_partial(skb_frag_address(frag), size, 0), length);
+		length += size;
+	}
+	return sum;
+}
+
+/*
+ * Completes the sum of a packet. Whoever gets it from a program has no way to be told that this is
+ * still to be done.
+ */
+static int xen_xdp_complete(struct net_device *dev, struct xdp_buff *buff)
+{
+	unsigned int length = buff->data_end - buff->data;
+	const struct ethhdr *header = buff->data;
 	struct flow_keys_basic keys;
 	unsigned int start, place;
 	__sum16 sum;
 
-	if (!skb_flow_dissect_flow_keys_basic(dev_net(dev), NULL, &keys, data, header->h_proto,
-					      sizeof(*header), length,
+	if (!skb_flow_dissect_flow_keys_basic(dev_net(dev), NULL, &keys, buff->data,
+					      header->h_proto, sizeof(*header), length,
 					      FLOW_DISSECTOR_F_STOP_AT_ENCAP) ||
 	    keys.control.flags & FLOW_DIS_IS_FRAGMENT)
 		return -EPROTO;
@@ -124,8 +146,8 @@ static int xen_xdp_complete(struct net_device *dev, void *data, unsigned int len
 	}
 	if (place + sizeof(sum) > length)
 		return -EPROTO;
-	sum = csum_fold(csum_partial(data + start, length - start, 0)) ?: CSUM_MANGLED_0;
-	memcpy(data + place, &sum, sizeof(sum));
+	sum = csum_fold(xen_xdp_sum(buff, start)) ?: CSUM_MANGLED_0;
+	memcpy(buff->data + place, &sum, sizeof(sum));
 	return 0;
 }
 
@@ -229,6 +251,19 @@ static void xen_xdp_act(struct bpf_prog *program, struct xdp_buff *buff,
 	outcome->action = XDP_ABORTED;
 }
 
+/* Completes a packet's sum if need be, and runs a program on it. The packet is given up. */
+static int xen_xdp_run(struct bpf_prog *program, struct xdp_buff *buff, struct napi_struct *napi,
+		       const struct xen_skb_received *received, struct xen_xdp_outcome *outcome)
+{
+	int err = received->checksum_blank ? xen_xdp_complete(napi->dev, buff) : 0;
+
+	if (err)
+		xdp_return_buff(buff);
+	else
+		xen_xdp_act(program, buff, napi, received, outcome);
+	return err;
+}
+
 /*
  * Runs a program on a packet that lies in part of a page of a pool, which is given up. The part is
  * no longer than xen_xdp_room().
@@ -245,17 +280,59 @@ int rust_helper_xen_xdp_run_page(struct bpf_prog *program, struct xdp_rxq_info *
 				 struct xen_xdp_outcome *outcome)
 {
 	struct xdp_buff buff;
-	int err = 0;
 
 	xen_xdp_prepare(&buff, queue, page_address(page), offset, length);
-	if (received->checksum_blank)
-		err = xen_xdp_complete(napi->dev, buff.data, length);
-	if (err) {
-		xdp_return_buff(&buff);
-		return err;
+	return xen_xdp_run(program, &buff, napi, received, outcome);
+}
+
+/*
+ * Runs a program that knows packets of several pieces on one that lies in parts of pages of a pool,
+ * which are given up. What fits into the first piece is copied there, since the backend has filled
+ * the first page to its end, where the other pieces are to be written down.
+ */
+int rust_helper_xen_xdp_run_pieces(struct bpf_prog *program, struct xdp_rxq_info *queue,
+				   struct napi_struct *napi, struct page_pool *pool,
+				   const struct xen_xdp_piece *pieces, unsigned int count,
+				   const struct xen_skb_received *received,
+				   struct xen_xdp_outcome *outcome);
+int rust_helper_xen_xdp_run_pieces(struct bpf_prog *program, struct xdp_rxq_info *queue,
+				   struct napi_struct *napi, struct page_pool *pool,
+				   const struct xen_xdp_piece *pieces, unsigned int count,
+				   const struct xen_skb_received *received,
+				   struct xen_xdp_outcome *outcome)
+{
+	struct page *page = rust_helper_xen_pool_alloc(pool);
+	struct xdp_buff buff;
+	unsigned int i = 0;
+
+	if (!page)
+		goto drop_rest;
+	xdp_init_buff(&buff, XEN_XDP_FRAME_SIZE, queue);
+	xdp_prepare_buff(&buff, page_address(page), XDP_PACKET_HEADROOM, 0, true);
+	for (; i < count; i++) {
+		unsigned int offset = pieces[i].offset, length = pieces[i].length, copied = 0;
+
+		page = pieces[i].page;
+		if (!i) {
+			copied = min_t(unsigned int, length, XEN_XDP_ROOM);
+			memcpy(buff.data, page_address(page) + offset, copied);
+			buff.data_end += copied;
+		}
+		if (copied == length) {
+			page_pool_put_full_page(pool, page, true);
+			continue;
+		}
+		if (!xdp_buff_add_frag(&buff, page_to_netmem(page), offset + copied,
+				       length - copied, PAGE_SIZE))
+			goto drop;
 	}
-	xen_xdp_act(program, &buff, napi, received, outcome);
-	return 0;
+	return xen_xdp_run(program, &buff, napi, received, outcome);
+drop:
+	xdp_return_buff(&buff);
+drop_rest:
+	for (; i < count; i++)
+		page_pool_put_full_page(pool, pieces[i].page, true);
+	return -ENOMEM;
 }
 
 /*

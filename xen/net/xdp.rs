@@ -46,6 +46,12 @@ use kernel::{
 // CAST: 256.
 pub const HEADROOM: u16 = bindings::XDP_PACKET_HEADROOM as u16;
 
+/// Most pieces of a packet.
+const MOST_PIECES: usize = 19;
+
+/// Most bytes of one: lengths of packets are numbers of 16 bits in many places.
+const MOST_BYTES: u32 = 65_535 + super::HEADER_LENGTH;
+
 /// Bytes of a packet that a program sees in one piece.
 pub fn room() -> u32 {
     // SAFETY: The function has no requirement.
@@ -361,6 +367,66 @@ impl<'a, P: Poll> Runner<'a, P> {
             )
         })
         .map_err(Rejected)?;
+        Ok(outcome.into())
+    }
+
+    /// On a packet of several pieces, which are parts of pages of this queue: each with its page, its offset there
+    /// and its length. The program must know such packets. Nobody else writes to the pages.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory for it, or if it is in too many pieces; others if its checksum is to be made
+    /// and it has none, or if a part does not lie in its page.
+    pub fn run_pieces(
+        &self,
+        pieces: impl Iterator<Item = (PoolPage, u32, u32)>,
+        received: &Received,
+    ) -> Result<Action> {
+        let mut parts: [bindings::xen_xdp_piece; MOST_PIECES] = Default::default();
+        let mut count = 0;
+        let mut is_good = self.program.is_none_or(Program::has_frags);
+        let mut total = 0u32;
+        for (page, offset, length) in pieces {
+            let end = offset.checked_add(length);
+            // CAST: A page is small.
+            is_good &= end.is_some_and(|end| end <= bindings::XEN_PAGE_SIZE as u32);
+            total = total.saturating_add(length);
+            let Some(part) = parts.get_mut(count) else {
+                is_good = false;
+                // The page goes back.
+                continue;
+            };
+            part.page = page.into_raw().as_ptr();
+            part.offset = offset;
+            part.length = length;
+            count += 1;
+        }
+        let first = parts.first().map_or(0, |part| part.length);
+        if !is_good || first.min(room()) < super::HEADER_LENGTH || total > MOST_BYTES {
+            for part in parts.iter().take(count) {
+                if let Some(page) = NonNull::new(part.page) {
+                    // SAFETY: It was given up above.
+                    drop(unsafe { PoolPage::from_raw(page) });
+                }
+            }
+            return Err(EINVAL);
+        }
+        let mut outcome = bindings::xen_xdp_outcome::default();
+        // SAFETY: All are valid; the pages are whole ones of the queue's pool, whose references are given up, and
+        // the parts lie in them. The pool is this polling's, and nobody else takes from it.
+        to_result(unsafe {
+            bindings::xen_xdp_run_pieces(
+                self.program(),
+                self.queue.info.get(),
+                self.polling.as_raw(),
+                self.queue.pool.as_raw(),
+                parts.as_ptr(),
+                // CAST: It is small.
+                count as u32,
+                &received.as_raw(),
+                &mut outcome,
+            )
+        })?;
         Ok(outcome.into())
     }
 
