@@ -132,6 +132,8 @@ impl ReadyList {
                 Ok(Action::Dropped) => stats.xdp.dropped += 1,
                 Ok(Action::Aborted) => stats.xdp.aborted += 1,
                 Err(ENOMEM) => stats.no_memory += 1,
+                // Its checksum is to be made, and it has none.
+                Err(EPROTO) => stats.rejected += 1,
                 Err(_) => stats.xdp.unfit += 1,
             };
             let result = match contents {
