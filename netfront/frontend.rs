@@ -16,7 +16,6 @@ use crate::{
         Failure,
         Fault, //
     },
-    groups::Step,
     interface::Interface,
     WORK, //
 };
@@ -74,17 +73,8 @@ const TRIM_INTERVAL: u32 = 10_000;
 /// When memory for the backend's pages is asked for again after there was none, in milliseconds.
 const REFILL_INTERVAL: u32 = 100;
 
-/// How long a backend that is connected has to leave another room before packets, in milliseconds. Some do not say
-/// when they have.
-const SETTLE_TIME: u32 = 1_000;
-
-/// When it is looked again whether the backend has taken what it was told of multicast packets, in milliseconds, and
-/// how often.
-const GROUP_INTERVAL: u32 = 20;
-const MOST_LOOKS: u32 = 250;
-
 /// What there is of the interface.
-enum Life {
+pub(crate) enum Life {
     /// Nothing yet.
     Waiting,
     /// It is registered; while there is a backend it is connected.
@@ -101,11 +91,11 @@ enum Life {
 /// A device.
 #[pin_data]
 pub(crate) struct Frontend {
-    dev: DeviceRef,
+    pub(crate) dev: DeviceRef,
     #[pin]
     peer: Mutex<Peer>,
     #[pin]
-    life: Mutex<Life>,
+    pub(crate) life: Mutex<Life>,
     /// What the backend has broken the protocol by. Locked in softirqs.
     #[pin]
     fault: SpinLock<Option<Fault>>,
@@ -116,9 +106,9 @@ pub(crate) struct Frontend {
     /// The neighbours are to be told where the interface is, once the backend has connected.
     announce: Atomic<bool>,
     /// The connection is to end, and another one to be made: somebody wants another number of queues.
-    renewing: Atomic<bool>,
+    pub(crate) renewing: Atomic<bool>,
     /// The backend has had time to leave another room before packets.
-    settled: Atomic<bool>,
+    pub(crate) settled: Atomic<bool>,
 
     /// Brings the device to where it should be.
     #[pin]
@@ -135,16 +125,16 @@ pub(crate) struct Frontend {
     /// Tells the backend which multicast packets are wanted; and how often it has looked for an answer in vain.
     #[pin]
     grouper: DelayedWork<Frontend, GROUPS>,
-    looks: Atomic<u32>,
+    pub(crate) looks: Atomic<u32>,
     /// How often backends have refused what they were told.
-    refused_groups: Atomic<u64>,
+    pub(crate) refused_groups: Atomic<u64>,
 }
 
 const ADVANCE: u64 = 0;
 const TRIM: u64 = 1;
 const REFILL: u64 = 2;
-const SETTLE: u64 = 3;
-const GROUPS: u64 = 4;
+pub(crate) const SETTLE: u64 = 3;
+pub(crate) const GROUPS: u64 = 4;
 
 impl_has_work! {
     impl HasWork<Self, 0> for Frontend { self.work }
@@ -192,22 +182,6 @@ impl WorkItem<REFILL> for Frontend {
         {
             connection.poll_all();
         }
-    }
-}
-
-impl WorkItem<SETTLE> for Frontend {
-    type Pointer = Arc<Self>;
-
-    fn run(this: Arc<Self>) {
-        this.settle();
-    }
-}
-
-impl WorkItem<GROUPS> for Frontend {
-    type Pointer = Arc<Self>;
-
-    fn run(this: Arc<Self>) {
-        this.tell_groups();
     }
 }
 
@@ -265,119 +239,6 @@ impl Frontend {
         self.kick();
     }
 
-    /// Has the connection end and another one made, as after a restore. It takes as long as the backend does,
-    /// and nobody waits for it. Any context.
-    ///
-    /// # Errors
-    ///
-    /// `ENODEV` if the backend has broken the protocol, `EBUSY` if there is no connection, or if this one is
-    /// about to end.
-    pub(crate) fn renew(self: &Arc<Self>) -> Result {
-        if self.is_broken() {
-            return Err(ENODEV);
-        }
-        if self.dev.state() != State::Connected || self.renewing.xchg(true, Full) {
-            return Err(EBUSY);
-        }
-        self.kick();
-        Ok(())
-    }
-
-    /// A program has come, or gone: the backend is to leave room for it, or not. Any context.
-    pub(crate) fn program_changed(self: &Arc<Self>) {
-        self.kick();
-    }
-
-    /// Other multicast packets are wanted. Any context.
-    pub(crate) fn groups_changed(self: &Arc<Self>) {
-        WORK.enqueue_delayed::<Arc<Self>, GROUPS>(self.clone(), 0);
-    }
-
-    /// Tells the backend which multicast packets are wanted, as far as there is room for that.
-    fn tell_groups(self: &Arc<Self>) {
-        let life = self.life.lock();
-        let Life::Live {
-            interface,
-            connection: Some(_),
-            ..
-        } = &*life
-        else {
-            return;
-        };
-        let Some(queue) = interface.queue(0) else {
-            return;
-        };
-        if self.dev.state() != State::Connected {
-            // It does so when it is.
-            return;
-        }
-        // Each step but the last two brings it nearer.
-        loop {
-            let (answered, refused) = queue.changes_answered();
-            let step = {
-                let mut groups = interface.groups().lock();
-                if refused > self.refused_groups.xchg(refused, Full) {
-                    groups.give_up();
-                }
-                groups.next(answered)
-            };
-            match step {
-                Step::Tell(change) => {
-                    if !queue.send_change(change) {
-                        break;
-                    }
-                    interface.groups().lock().told(change);
-                }
-                Step::Filter(on) => {
-                    if let Err(errno) = connection::announce_groups(&self.dev, on) {
-                        self.dev
-                            .error(errno, fmt!("writing request-multicast-control"));
-                        return;
-                    }
-                    interface.groups().lock().set_filtering(on);
-                }
-                Step::Wait => break,
-                Step::Done => {
-                    self.looks.store(0, Release);
-                    return;
-                }
-            }
-        }
-        // There is no room, or no answer yet.
-        if self.looks.fetch_add(1, Full) < MOST_LOOKS {
-            WORK.enqueue_delayed::<Arc<Self>, GROUPS>(self.clone(), GROUP_INTERVAL);
-        } else {
-            self.looks.store(0, Release);
-            interface.groups().lock().give_up();
-            self.groups_changed();
-        }
-    }
-
-    /// The reconfiguration has come to its end.
-    fn settle(self: &Arc<Self>) {
-        if self.dev.state() == State::Reconfiguring {
-            self.settled.store(true, Release);
-            self.kick();
-        }
-    }
-
-    /// Has the backend leave another room before packets. Those that are on their way are as before, and are
-    /// understood as well.
-    fn reconfigure(self: &Arc<Self>, interface: &Interface) {
-        let Some(headroom) = interface.changed_headroom() else {
-            return;
-        };
-        match connection::announce_headroom(&self.dev, headroom) {
-            Ok(()) => {
-                self.settled.store(false, Release);
-                self.dev.switch_state(State::Reconfiguring);
-                WORK.enqueue_delayed::<Arc<Self>, SETTLE>(self.clone(), SETTLE_TIME);
-            }
-            // Packets are moved then.
-            Err(errno) => self.dev.error(errno, fmt!("writing xdp-headroom")),
-        }
-    }
-
     /// Has the queues ask for memory again in a while. Any context.
     pub(crate) fn refill_later(self: &Arc<Self>) {
         WORK.enqueue_delayed::<Arc<Self>, REFILL>(self.clone(), REFILL_INTERVAL);
@@ -388,7 +249,8 @@ impl Frontend {
         WORK.enqueue_delayed::<Arc<Self>, TRIM>(self.clone(), TRIM_INTERVAL);
     }
 
-    fn kick(self: &Arc<Self>) {
+    /// Has the device's work look at everything again. Any context.
+    pub(crate) fn kick(self: &Arc<Self>) {
         WORK.enqueue::<Arc<Self>, ADVANCE>(self.clone());
     }
 
@@ -537,6 +399,7 @@ impl Frontend {
             (Connected, Connected | Reconfigured) if self.renewing.load(Acquire) => {
                 self.dev.switch_state(Closing);
             }
+            (Closing, Connected | Reconfigured) if self.renewing.load(Acquire) => {}
             (Connected, Connected | Reconfigured) => {
                 if let Life::Live { interface, .. } = &*life {
                     if self.announce.xchg(false, Full) {
@@ -597,9 +460,10 @@ impl Frontend {
         self.renewing.store(false, Release);
         let peer = self.peer.lock().clone();
         let has_peer = !dev.has_vanished() && is_connected(peer.state);
-        if has_peer && matches!(dev.state(), State::Connected | State::Reconfiguring) {
+        use State::*;
+        if has_peer && matches!(dev.state(), Connected | Reconfiguring | Closing) {
             // It unmaps the rings, and says that it does not use them any more.
-            dev.switch_state(State::Closing);
+            dev.switch_state(Closing);
             wait_for_closing(&peer.dir);
         }
         let mut life = self.life.lock();

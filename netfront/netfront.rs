@@ -6,26 +6,28 @@
 //! them. Each has a backend in another domain, with which it shares for each queue a ring of packets to send
 //! and one of pages to be filled with packets.
 //!
-//! | file            | what                                                              |
-//! |-----------------|-------------------------------------------------------------------|
-//! | `features.rs`   | what the two ends agree on, checked (pure)                        |
-//! | `frontend.rs`   | a device from its appearance to its removal: the state machine    |
-//! | `connection.rs` | the rings of a device, made and announced                         |
-//! | `interface.rs`  | the interface that the guest sees                                 |
-//! | `queue.rs`      | a queue of it, connected or not                                   |
-//! | `poller.rs`     | polling a queue                                                   |
-//! | `sender.rs`     | packets to the backend: one hot path                              |
-//! | `transmit.rs`   | how packets become requests (pure)                                |
-//! | `receiver.rs`   | packets from the backend: the other hot path                      |
-//! | `groups.rs`     | which multicast packets are wanted (pure)                         |
-//! | `hash.rs`       | which packets are to come by which queue (pure)                   |
-//! | `control_ring.rs` | telling the backend of that                                     |
-//! | `receive.rs`    | how responses become packets (pure)                               |
-//! | `stats.rs`      | what a queue has done, counted                                    |
-//! | `fault.rs`      | what can be wrong with a device                                   |
+//! | file              | what                                                           |
+//! |-------------------|----------------------------------------------------------------|
+//! | `features.rs`     | what the two ends agree on, checked (pure)                     |
+//! | `frontend.rs`     | a device from its appearance to its removal: the state machine |
+//! | `changes.rs`      | what changes while it is connected                             |
+//! | `connection.rs`   | the rings of a device, made and announced                      |
+//! | `interface.rs`    | the interface that the guest sees                              |
+//! | `queue.rs`        | a queue of it, connected or not                                |
+//! | `poller.rs`       | polling a queue                                                |
+//! | `sender.rs`       | packets to the backend: one hot path                           |
+//! | `transmit.rs`     | how packets become requests (pure)                             |
+//! | `receiver.rs`     | packets from the backend: the other hot path                   |
+//! | `receive.rs`      | how responses become packets (pure)                            |
+//! | `groups.rs`       | which multicast packets are wanted (pure)                      |
+//! | `hash.rs`         | which packets are to come by which queue (pure)                |
+//! | `control_ring.rs` | telling the backend of that                                    |
+//! | `stats.rs`        | what a queue has done, counted                                 |
+//! | `fault.rs`        | what can be wrong with a device                                |
 //!
 //! Protocol: Xen's public header `xen/include/public/io/netif.h`.
 
+mod changes;
 mod connection;
 mod control_ring;
 mod fault;
