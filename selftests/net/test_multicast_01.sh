@@ -12,6 +12,14 @@ share_guest
 attach_new
 ip link set dev xenbr0 type bridge mcast_snooping 0
 
+# Another machine on the bridge: of what dom0 itself sends C's backend does not tell that it is multicast.
+modprobe veth
+ip netns add far
+ip link add far0 netns far type veth peer name far1
+ip link set dev far1 master xenbr0 up
+ip -n far addr add 10.0.0.99/24 dev far0
+ip -n far link set dev far0 up
+
 # filtering VALUE: what the backend was told to do.
 filtering() {
 	[ "$(xenstore-read "$(guest_home n)/device/vif/$vif/request-multicast-control")" = "$1" ]
@@ -21,10 +29,10 @@ filtering() {
 arrived() {
 	local before
 	before=$(counter guest rx_packets)
-	python3 - <<-'END'
+	ip netns exec far python3 - <<-'END'
 		import socket
 		out = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-		out.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton("10.0.0.1"))
+		out.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton("10.0.0.99"))
 		for _ in range(200):
 		    out.sendto(bytes(100), ("239.1.2.3", 7))
 	END
@@ -83,5 +91,6 @@ ktap_test "none arrives" none_arrives
 ip -6 neigh flush dev xenbr0
 ktap_test "IPv6 finds the guest" ping -c 2 -i 0.2 -W 5 fd00::2
 ip link set dev xenbr0 type bridge mcast_snooping 1
+ip netns del far
 ktap_test "it can be detached" vif_detach n "$vif"
 ktap_finished
