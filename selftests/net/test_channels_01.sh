@@ -22,7 +22,7 @@ channels() {
 # queues: how many queues the kernel uses, and how many event channels the driver has.
 queues() {
 	guest_run n "echo \$(ls -d /sys/class/net/$node/queues/tx-* | wc -l) \
-		\$(ls -d /sys/class/net/$node/queues/rx-* | wc -l) \$(grep -c vif$vif- /proc/interrupts)"
+		\$(ls -d /sys/class/net/$node/queues/rx-* | wc -l) \$(grep -c vif$vif-q /proc/interrupts)"
 }
 
 has_queues() {

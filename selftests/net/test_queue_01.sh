@@ -17,7 +17,7 @@ check() {
 	guest_run n "rmmod xen-netfront && modprobe xen-netfront max_queues=$1"
 	attach_new
 	ktap_equal "queues" "$1" "$(guest_run n "ls -d /sys/class/net/$node/queues/tx-* | wc -l")"
-	ktap_equal "event channels" $(($1 * $2)) "$(guest_run n "grep -cE '$node|vif$vif-' /proc/interrupts")"
+	ktap_equal "event channels" $(($1 * $2)) "$(guest_run n "grep -cE '$node|vif$vif-q' /proc/interrupts")"
 	ktap_test "data passes both ways, with $1 queues and $2 channels each" both_ways 8
 	vif_detach n "$vif"
 }

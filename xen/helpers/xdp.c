@@ -83,7 +83,7 @@ int rust_helper_xen_xdp_register(struct xdp_rxq_info *queue, struct napi_struct 
 int rust_helper_xen_xdp_register(struct xdp_rxq_info *queue, struct napi_struct *napi,
 				 unsigned int index, struct page_pool *pool)
 {
-	int err = xdp_rxq_info_reg(queue, napi->dev, index, napi->napi_id);
+	int err = __xdp_rxq_info_reg(queue, napi->dev, index, napi->napi_id, XEN_XDP_FRAME_SIZE);
 
 	if (err)
 		return err;
