@@ -321,6 +321,8 @@ impl Connection {
             let line = keys
                 .bind(dev, &napi, &name, index)
                 .map_err(|errno| keys.failed(errno))?;
+            // Guests begin with different processors, since many have interfaces of one queue.
+            line.prefer_cpu(index.wrapping_add(dev.otherend_id().into()));
             queue
                 .connect(rings, line, napi)
                 .map_err(failed("allocating memory"))?;
