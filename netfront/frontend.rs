@@ -262,6 +262,10 @@ impl Frontend {
     ) {
         let peer = {
             let mut peer = self.peer.lock();
+            if state == State::Connected && peer.state != state {
+                // Also when the backend has only lost its driver and got it again.
+                self.announce.store(true, Release);
+            }
             peer.state = state;
             if let Err(errno) = dev.with_otherend(|dir| peer.follow(dir)) {
                 dev.error(errno, fmt!("following the backend"));
@@ -361,7 +365,6 @@ impl Frontend {
                 interface.netdev().wake_all();
             }
         }
-        self.announce.store(true, Release);
         self.dev.switch_state(State::Connected);
         connection.wake_backend();
         self.ready.store(true, Release);
