@@ -219,6 +219,7 @@ impl Connection {
         let interface = &self.interface;
         let terms = Features::from(offer.features.offloads);
         let failed = |what| move |errno| Failure::Errno(what, errno);
+        let lacking = |what, resource| move |errno| Failure::of(what, resource, errno);
         let mut announced = KVec::new();
         for index in 0..count {
             let queue = interface
@@ -237,9 +238,10 @@ impl Connection {
             let pool = PagePool::new(napi.clone(), index, netif::RX_SLOTS)
                 .map_err(failed("making a page pool"))?;
             let sender = Sender::new(dev, terms, offer.untrusted)
-                .map_err(failed("making a transmit ring"))?;
+                .map_err(lacking("making a transmit ring", "grant references"))?;
             let pages = RxQueue::new(pool, index).map_err(failed("registering a queue"))?;
-            let receiver = Receiver::new(dev, pages).map_err(failed("making a receive ring"))?;
+            let receiver = Receiver::new(dev, pages)
+                .map_err(lacking("making a receive ring", "grant references"))?;
             let id = dev.id();
             let line = Line::new(
                 &napi,
@@ -247,7 +249,7 @@ impl Connection {
                 offer.features.split_channels,
                 |_, name, events| Channel::named(dev, name, events),
             )
-            .map_err(failed("making an event channel"))?;
+            .map_err(lacking("making an event channel", "event channels"))?;
             line.prefer_cpu(index);
             announced.push(
                 Announced {

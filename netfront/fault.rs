@@ -19,16 +19,29 @@ pub(crate) enum Failure {
     Key(store::KeyError),
     /// What the two ends say makes no sense, or nothing that both can do.
     Features(crate::features::FeatureError),
+    /// While doing what is named first, there was none left of what is named then, which the domain has a limited
+    /// number of.
+    Exhausted(&'static str, &'static str),
     /// Something else went wrong, while doing what is named.
     Errno(&'static str, Error),
 }
 
 impl Failure {
+    /// What went wrong while doing `what`, which needs some of the domain's `resource`.
+    pub(crate) fn of(what: &'static str, resource: &'static str, errno: Error) -> Self {
+        if errno == ENOSPC {
+            Self::Exhausted(what, resource)
+        } else {
+            Self::Errno(what, errno)
+        }
+    }
+
     /// The errno that says the same.
     pub(crate) fn errno(&self) -> Error {
         match self {
             Self::Key(error) => error.errno(),
             Self::Features(_) => ENODEV,
+            Self::Exhausted(..) => ENOSPC,
             Self::Errno(_, errno) => *errno,
         }
     }
@@ -39,6 +52,7 @@ impl fmt::Display for Failure {
         match self {
             Self::Key(error) => error.fmt(f),
             Self::Features(error) => error.fmt(f),
+            Self::Exhausted(what, resource) => write!(f, "{what}: no {resource} left"),
             Self::Errno(what, errno) => write!(f, "{what}: error {}", errno.to_errno()),
         }
     }
