@@ -9,7 +9,6 @@
 //! |-----------------|-------------------------------------------------------------------|
 //! | `features.rs`   | what the two ends agree on, checked (pure)                        |
 //! | `request.rs`    | whether a request makes sense for the disk (pure)                 |
-//! | `polling.rs`    | how long to look at a ring before sleeping (pure)                 |
 //! | `backend.rs`    | a device from its appearance to its removal: the state machine    |
 //! | `failure.rs`    | why a device cannot be used                                       |
 //! | `disk.rs`       | the block device, and what the toolstack wants done with it       |
@@ -34,7 +33,6 @@ mod files;
 mod job;
 mod mover;
 mod persistent;
-mod polling;
 mod pressure;
 mod request;
 mod ring;

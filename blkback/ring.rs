@@ -21,7 +21,6 @@ use crate::{
         Wrong, //
     },
     mover::Mover,
-    polling::Polling,
     pressure,
     statistics::Counters,
     LOG_STATS,
@@ -52,6 +51,7 @@ use xen::{
         },
         Status, //
     },
+    moderation::Polling,
     ring::{
         Back,
         Impossible,

@@ -9,12 +9,17 @@
 
 use crate::bindings;
 use core::cell::UnsafeCell;
+use kernel::ffi::{
+    c_char,
+    c_int, //
+};
 
 mod private {
     pub trait Sealed {}
     impl Sealed for u32 {}
     impl Sealed for i32 {}
     impl Sealed for bool {}
+    impl<const LEAST: u32, const MOST: u32> Sealed for super::Ranged<LEAST, MOST> {}
 }
 
 /// A type that a parameter can have.
@@ -40,6 +45,49 @@ impl ParamType for i32 {
 impl ParamType for bool {
     const OPS: *const bindings::kernel_param_ops = core::ptr::addr_of!(bindings::param_ops_bool);
     const NAME: &'static str = "bool";
+}
+
+/// A number from `LEAST` to `MOST`. Others are refused, at load time, too: the kernel's log then names
+/// the parameter.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub struct Ranged<const LEAST: u32, const MOST: u32>(u32);
+
+impl<const LEAST: u32, const MOST: u32> Ranged<LEAST, MOST> {
+    const TABLE: bindings::kernel_param_ops = bindings::kernel_param_ops {
+        flags: 0,
+        set: Some(Self::set_callback),
+        get: Some(bindings::param_get_uint),
+        free: None,
+    };
+
+    /// A default value, which must be in the range.
+    pub const fn new(value: u32) -> Self {
+        assert!(LEAST <= value && value <= MOST, "out of range");
+        Self(value)
+    }
+
+    /// The number.
+    #[inline]
+    pub const fn number(self) -> u32 {
+        self.0
+    }
+
+    /// # Safety
+    ///
+    /// `text` must be NUL-terminated, and `param` a parameter of this type.
+    unsafe extern "C" fn set_callback(
+        text: *const c_char,
+        param: *const bindings::kernel_param,
+    ) -> c_int {
+        // SAFETY: By this function's requirements; the type is transparent.
+        unsafe { bindings::param_set_uint_minmax(text, param, LEAST, MOST) }
+    }
+}
+
+impl<const LEAST: u32, const MOST: u32> ParamType for Ranged<LEAST, MOST> {
+    const OPS: *const bindings::kernel_param_ops = &Self::TABLE;
+    const NAME: &'static str = "uint";
 }
 
 /// The value of a parameter, made by [`module_param!`](crate::module_param).

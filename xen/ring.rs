@@ -46,6 +46,7 @@ pub use self::{
     },
     front::{
         Front,
+        Pushed,
         RequestSlot, //
     },
     index::{

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Files of a device in sysfs, read-only.
+//! Files of a device in sysfs.
 //!
 //! C header: [`include/linux/sysfs.h`](srctree/include/linux/sysfs.h)
 
@@ -32,13 +32,23 @@ pub struct File<T: 'static> {
     pub show: fn(&T, &mut dyn fmt::Write) -> fmt::Result,
 }
 
+/// A file that can also be written.
+pub struct Knob<T: 'static> {
+    /// The file.
+    pub file: File<T>,
+    /// Takes what was written, all of it at once. Process context; may not wait for whoever removes
+    /// the files.
+    pub store: fn(&Arc<T>, &[u8]) -> Result,
+}
+
 /// What C has of a file. C knows the address of `attribute`, which is that of the whole.
 #[repr(C)]
 struct Registered<T: 'static> {
     attribute: bindings::device_attribute,
     show: fn(&T, &mut dyn fmt::Write) -> fmt::Result,
-    /// The content of [`Files::_owner`].
-    owner: *const T,
+    store: Option<fn(&Arc<T>, &[u8]) -> Result>,
+    /// What it shows.
+    owner: Arc<T>,
 }
 
 /// Files of a device that are there, in the device's directory or one below it.
@@ -54,7 +64,6 @@ pub struct Files<T: 'static> {
     _folder: Option<CString>,
     _list: KVec<*mut bindings::attribute>,
     _files: KVec<Registered<T>>,
-    _owner: Arc<T>,
 }
 
 // SAFETY: What is shown is `Send` and `Sync`; the rest is memory that nobody changes.
@@ -76,21 +85,60 @@ impl<T: Send + Sync> Files<T> {
         owner: Arc<T>,
     ) -> Result<Self> {
         let mut registered = KVec::with_capacity(files.len(), GFP_KERNEL)?;
-        let mut list = KVec::with_capacity(files.len() + 1, GFP_KERNEL)?;
         for file in files {
-            let mut attribute = bindings::device_attribute::default();
-            attribute.attr.name = file.name.as_char_ptr();
-            attribute.attr.mode = 0o444;
-            attribute.__bindgen_anon_1.show = Some(Self::show_callback);
+            registered.push(Self::prepare(file, None, &owner), GFP_KERNEL)?;
+        }
+        Self::register(dev, folder, registered)
+    }
+
+    /// The same with files that can be written by root, in the folder `folder`.
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](Self::new).
+    pub fn with_knobs(
+        dev: &DeviceRef,
+        folder: CString,
+        knobs: &[Knob<T>],
+        owner: Arc<T>,
+    ) -> Result<Self> {
+        let mut registered = KVec::with_capacity(knobs.len(), GFP_KERNEL)?;
+        for knob in knobs {
             registered.push(
-                Registered {
-                    attribute,
-                    show: file.show,
-                    owner: &raw const *owner,
-                },
+                Self::prepare(&knob.file, Some(knob.store), &owner),
                 GFP_KERNEL,
             )?;
         }
+        Self::register(dev, Some(folder), registered)
+    }
+
+    fn prepare(
+        file: &File<T>,
+        store: Option<fn(&Arc<T>, &[u8]) -> Result>,
+        owner: &Arc<T>,
+    ) -> Registered<T> {
+        let mut attribute = bindings::device_attribute::default();
+        attribute.attr.name = file.name.as_char_ptr();
+        attribute.attr.mode = 0o444;
+        attribute.__bindgen_anon_1.show = Some(Self::show_callback);
+        if store.is_some() {
+            attribute.attr.mode = 0o644;
+            attribute.__bindgen_anon_2.store = Some(Self::store_callback);
+        }
+        Registered {
+            attribute,
+            show: file.show,
+            store,
+            owner: owner.clone(),
+        }
+    }
+
+    fn register(
+        dev: &DeviceRef,
+        folder: Option<CString>,
+        mut registered: KVec<Registered<T>>,
+    ) -> Result<Self> {
+        let mut list = KVec::with_capacity(registered.len() + 1, GFP_KERNEL)?;
         // From here on they stay where they are: nothing is added to the vector.
         for file in registered.iter_mut() {
             let attribute = core::ptr::addr_of_mut!(file.attribute.attr);
@@ -114,7 +162,6 @@ impl<T: Send + Sync> Files<T> {
             _folder: folder,
             _list: list,
             _files: registered,
-            _owner: owner,
         })
     }
 
@@ -129,8 +176,7 @@ impl<T: Send + Sync> Files<T> {
         // SAFETY: By this function's requirements it is the start of a `Registered<T>`, which lives as
         // long as the file.
         let file = unsafe { &*attribute.cast::<Registered<T>>() };
-        // SAFETY: `Files` has a reference to it and outlives the file.
-        let owner = unsafe { &*file.owner };
+        let owner = &file.owner;
         // SAFETY: By this function's requirements. Nobody else uses the buffer.
         let buffer = unsafe {
             core::slice::from_raw_parts_mut(buffer.cast::<u8>(), bindings::XEN_PAGE_SIZE)
@@ -141,6 +187,33 @@ impl<T: Send + Sync> Files<T> {
             Ok(()) => text.bytes_written() as isize,
             // CAST: Errors fit into `isize`.
             Err(fmt::Error) => EIO.to_errno() as isize,
+        }
+    }
+
+    /// # Safety
+    ///
+    /// `attribute` must be one that `prepare` made for `T`, and `buffer` hold `count` bytes.
+    unsafe extern "C" fn store_callback(
+        _dev: *mut bindings::device,
+        attribute: *mut bindings::device_attribute,
+        buffer: *const c_char,
+        count: usize,
+    ) -> isize {
+        // SAFETY: By this function's requirements it is the start of a `Registered<T>`, which lives as
+        // long as the file.
+        let file = unsafe { &*attribute.cast::<Registered<T>>() };
+        let owner = &file.owner;
+        // SAFETY: By this function's requirements. Nobody changes the buffer meanwhile.
+        let text = unsafe { core::slice::from_raw_parts(buffer.cast::<u8>(), count) };
+        let result = match file.store {
+            Some(store) => store(owner, text),
+            None => Err(EIO),
+        };
+        match result {
+            // CAST: At most a page.
+            Ok(()) => count as isize,
+            // CAST: Errors fit into `isize`.
+            Err(errno) => errno.to_errno() as isize,
         }
     }
 }

@@ -36,6 +36,20 @@ pub fn now() -> u64 {
     unsafe { bindings::ktime_get() as u64 }
 }
 
+/// Whether others are to run on this processor.
+#[inline]
+pub fn should_yield() -> bool {
+    // SAFETY: The function has no requirement.
+    unsafe { bindings::xen_need_resched() }
+}
+
+/// Lets the processor's sibling run for a moment.
+#[inline]
+pub fn relax() {
+    // SAFETY: The function has no requirement.
+    unsafe { bindings::xen_cpu_relax() };
+}
+
 /// Wakes one thread.
 pub struct Signal {
     raised: Atomic<i32>,
@@ -145,15 +159,13 @@ impl Current<'_> {
     /// Whether others are to run.
     #[inline]
     pub fn should_yield(&self) -> bool {
-        // SAFETY: The function has no requirement.
-        unsafe { bindings::xen_need_resched() }
+        should_yield()
     }
 
     /// Lets the processor's sibling run for a moment.
     #[inline]
     pub fn relax(&self) {
-        // SAFETY: The function has no requirement.
-        unsafe { bindings::xen_cpu_relax() };
+        relax();
     }
 }
 

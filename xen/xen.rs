@@ -20,6 +20,7 @@
 //! | [`io`]       | the protocols: what the bytes in the slots mean                        |
 //! | [`blk`]      | disks and requests, beyond [`kernel::block`]                           |
 //! | [`net`]      | interfaces and packets                                                 |
+//! | [`moderation`] | fewer events for the same messages                                   |
 //! | [`param`]    | module parameters with files in sysfs                                  |
 //! | [`shrinker`] | being told that memory is short                                        |
 //! | [`sysfs`]    | files of a device in sysfs                                             |
@@ -156,7 +157,7 @@
 //! # Pure logic
 //!
 //! Files that decide about data of the other side ([`ring`], [`io`], `xenbus/value.rs`,
-//! `grant/quota.rs`, `blk/piece.rs`) use no kernel function but through [`memory`], so that the same files run under
+//! `grant/quota.rs`, `blk/piece.rs`, `moderation/`) use no kernel function but through [`memory`], so that the same files run under
 //! `cargo test` on the host and under KUnit in the kernel. Their tests are beside them.
 
 pub mod bindings;
@@ -167,6 +168,7 @@ pub mod evtchn;
 pub mod grant;
 pub mod io;
 pub mod memory;
+pub mod moderation;
 pub mod net;
 pub mod param;
 mod print;

@@ -12,6 +12,7 @@ use kernel::prelude::*;
 use xen::{
     io,
     memory,
+    moderation,
     ring,
     xenbus, //
 };
@@ -32,6 +33,12 @@ mod xen {
     }
     pub(crate) mod io;
     pub(crate) mod memory;
+    pub(crate) mod moderation {
+        pub(crate) mod histogram;
+        pub(crate) mod hold_off;
+        pub(crate) mod polling;
+        pub(crate) mod settings;
+    }
     pub(crate) mod net {
         pub(crate) mod owed;
     }
@@ -53,7 +60,6 @@ mod blkfront {
 mod blkback {
     pub(crate) mod features;
     pub(crate) mod persistent;
-    pub(crate) mod polling;
     pub(crate) mod request;
 }
 

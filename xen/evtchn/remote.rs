@@ -102,6 +102,15 @@ impl RemoteChannel {
         unsafe { bindings::notify_remote_via_irq(self.irq as c_int) };
     }
 
+    /// As [`Channel::set_priority`](super::Channel::set_priority).
+    ///
+    /// # Errors
+    ///
+    /// The same.
+    pub fn set_priority(&self, priority: u32) -> Result {
+        super::set_priority(self.irq, priority)
+    }
+
     /// Whether an event has come that has not been [ended](Self::end).
     #[inline]
     pub fn is_owed(&self) -> bool {

@@ -34,6 +34,21 @@ pub struct Front<P: Protocol, M: Memory> {
     published: Index,
     seen: Index,
     consumed: Index,
+    /// Where an event was last asked for. Behind `consumed`, it was not since.
+    event: Index,
+}
+
+/// How publishing requests while waiting for responses went.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pushed {
+    /// Whether the backend must be woken.
+    pub notify: Notify,
+    /// The event is not at the next response any more, but was before.
+    pub held_off: bool,
+    /// As many responses as were to be waited for are there, for which no event may come any more: the
+    /// caller must take them.
+    pub due: bool,
 }
 
 impl<P: Protocol, M: Memory> Front<P, M> {
@@ -57,6 +72,7 @@ impl<P: Protocol, M: Memory> Front<P, M> {
             published: start,
             seen: start,
             consumed: start,
+            event: start.advance(1),
         })
     }
 
@@ -65,7 +81,13 @@ impl<P: Protocol, M: Memory> Front<P, M> {
     /// in 2^32 responses the backend sends an event even so.
     pub fn want_no_events(&mut self) {
         // An event is due when this index is passed, which was before the first response.
-        self.layout.set_rsp_event(self.consumed);
+        self.ask(self.consumed);
+    }
+
+    #[inline]
+    fn ask(&mut self, event: Index) {
+        self.event = event;
+        self.layout.set_rsp_event(event);
     }
 
     /// The owner of the ring's memory.
@@ -100,6 +122,12 @@ impl<P: Protocol, M: Memory> Front<P, M> {
     #[inline]
     pub fn response_slot(&self) -> u32 {
         self.layout.entries().slot(self.consumed)
+    }
+
+    /// How many requests are published whose responses were not taken yet.
+    #[inline]
+    pub fn outstanding(&self) -> u32 {
+        self.published.since(self.consumed)
     }
 
     /// How many requests are filled in but not yet pushed.
@@ -160,6 +188,12 @@ impl<P: Protocol, M: Memory> Front<P, M> {
         Ok(self.seen != self.consumed)
     }
 
+    /// Whether there are responses to take.
+    #[inline]
+    pub fn has_responses(&mut self) -> Result<bool, Impossible> {
+        Ok(self.consumed != self.seen || self.look()?)
+    }
+
     /// Takes a private copy of the next response, if there is one.
     ///
     /// What it says is not checked: it comes from another domain.
@@ -178,13 +212,48 @@ impl<P: Protocol, M: Memory> Front<P, M> {
     /// the caller must go on instead of going idle.
     #[inline]
     pub fn wait_for_responses(&mut self) -> Result<bool, Impossible> {
+        self.wait_for_responses_beyond(0, || ())
+    }
+
+    /// Asks for an event once there are more than `count` responses to take, and says whether there are
+    /// already: then the caller must go on instead of going idle. If `count` is not 0, `hold` is to see to
+    /// it that somebody looks in time; it is called in between, unless there are.
+    #[inline]
+    pub fn wait_for_responses_beyond(
+        &mut self,
+        count: u32,
+        hold: impl FnOnce(),
+    ) -> Result<bool, Impossible> {
         if self.consumed != self.seen || self.look()? {
             return Ok(true);
         }
-        self.layout.set_rsp_event(self.consumed.advance(1));
+        self.ask(self.consumed.advance(count.saturating_add(1)));
+        hold();
         // See `push` for the other half of this handshake.
         memory::barrier();
-        self.look()
+        self.look()?;
+        Ok(self.seen.since(self.consumed) > count)
+    }
+
+    /// As [`push`](Self::push). If an event has been asked for, it is asked for once there are `ahead`
+    /// responses to take, provided that this is later than before. Then somebody has to look in time,
+    /// as with [`wait_for_responses_beyond`](Self::wait_for_responses_beyond).
+    #[inline]
+    pub fn push_holding_off(&mut self, ahead: u32) -> Pushed {
+        let waiting_for = self.event.since(self.consumed);
+        let waits = (1..=self.entries()).contains(&waiting_for);
+        let moves = waits && ahead > waiting_for && self.unpushed() > 0;
+        if moves {
+            // The barrier of `push` orders this before the look below: the handshake is the same.
+            self.ask(self.consumed.advance(ahead));
+        }
+        let notify = self.push();
+        Pushed {
+            notify,
+            held_off: moves && waiting_for == 1,
+            // Whoever takes them finds out what is impossible about the index.
+            due: moves && (self.look().is_err() || self.seen.since(self.consumed) >= ahead),
+        }
     }
 }
 

@@ -258,6 +258,93 @@ mod suite {
     }
 
     #[test]
+    fn an_event_for_several_responses() -> Outcome {
+        let page = Page::new();
+        let (mut front, mut back) = pair(&page)?;
+        // Wherever the indices are.
+        for round in 0..10 {
+            let first = round * 4;
+            let _ = submit(&mut front, first, 4)?;
+            let mut held = false;
+            let waits = front.wait_for_responses_beyond(2, || held = true);
+            assert_eq!((waits, held), (Ok(false), true));
+            take(&mut back, first, 4)?;
+            assert_eq!(answer(&mut back, first, 1)?, Notify::NotNeeded);
+            assert_eq!(answer(&mut back, first + 1, 1)?, Notify::NotNeeded);
+            assert_eq!(answer(&mut back, first + 2, 1)?, Notify::Needed);
+            assert_eq!(answer(&mut back, first + 3, 1)?, Notify::NotNeeded);
+            // There are some to be taken first.
+            let waits = front.wait_for_responses_beyond(2, || ());
+            assert_eq!(waits, Ok(true));
+            finish(&mut front, first, 4)?;
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn the_event_moves_ahead_with_more_requests() -> Outcome {
+        let page = Page::new();
+        let (mut front, mut back) = pair(&page)?;
+        for round in 0..10 {
+            let first = round * 3;
+            assert_eq!(front.wait_for_responses(), Ok(false));
+            fill(&mut front, first, 1)?;
+            let pushed = front.push_holding_off(1);
+            assert!(!pushed.held_off && !pushed.due);
+            fill(&mut front, first + 1, 1)?;
+            let pushed = front.push_holding_off(2);
+            assert!(pushed.held_off && !pushed.due);
+            fill(&mut front, first + 2, 1)?;
+            let pushed = front.push_holding_off(3);
+            assert!(!pushed.held_off && !pushed.due);
+            // Never back, and not without a request.
+            let pushed = front.push_holding_off(1);
+            assert!(!pushed.held_off && !pushed.due);
+            assert!(!front.push_holding_off(4).held_off);
+            take(&mut back, first, 3)?;
+            assert_eq!(answer(&mut back, first, 2)?, Notify::NotNeeded);
+            assert_eq!(answer(&mut back, first + 2, 1)?, Notify::Needed);
+            finish(&mut front, first, 3)?;
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn responses_that_no_event_comes_for_are_noticed() -> Outcome {
+        let page = Page::new();
+        let (mut front, mut back) = pair(&page)?;
+        let _ = submit(&mut front, 0, 2)?;
+        assert_eq!(front.wait_for_responses_beyond(1, || ()), Ok(false));
+        take(&mut back, 0, 2)?;
+        assert_eq!(answer(&mut back, 0, 2)?, Notify::Needed);
+        // The event has been sent. Another one is asked for that could never come.
+        fill(&mut front, 2, 1)?;
+        assert!(!front.push_holding_off(2).due);
+        fill(&mut front, 3, 1)?;
+        take(&mut back, 2, 1)?;
+        assert_eq!(answer(&mut back, 2, 1)?, Notify::NotNeeded);
+        assert!(front.push_holding_off(3).due);
+        finish(&mut front, 0, 3)?;
+        // While nobody waits, nothing is moved.
+        fill(&mut front, 4, 1)?;
+        let pushed = front.push_holding_off(2);
+        assert!(!pushed.held_off && !pushed.due);
+        Ok(())
+    }
+
+    #[test]
+    fn a_liar_is_noticed_when_requests_are_pushed() -> Outcome {
+        let page = Page::new();
+        let mut front = front(&page)?;
+        assert_eq!(front.wait_for_responses(), Ok(false));
+        fill(&mut front, 0, 2)?;
+        liar(&page)?.set_rsp_prod(START.advance(100));
+        assert!(front.push_holding_off(2).due);
+        assert!(front.next_response().is_err());
+        Ok(())
+    }
+
+    #[test]
     fn unused_slot_stays_free() -> Outcome {
         let page = Page::new();
         let (mut front, mut back) = pair(&page)?;

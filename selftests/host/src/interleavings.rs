@@ -111,6 +111,58 @@ fn submit(count: u32) -> impl Fn(&Ring, &Side) -> Result<(), Stuck> + Sync {
     }
 }
 
+/// A frontend that waits for several responses at once, if so many can come, and moves the event that it
+/// waits for further ahead when it sends more. It has no timer, since it never waits for more than will come.
+fn submit_holding_off(
+    count: u32,
+    checks: bool,
+) -> impl Fn(&Ring, &Side) -> Result<(), Stuck> + Sync {
+    move |ring, side| {
+        let mut front = ring.front.lock().expect("one user");
+        let (mut sent, mut answered) = (0, 0);
+        while answered < count {
+            let mut due = true;
+            while sent < count {
+                let Some(slot) = front.reserve() else { break };
+                slot.fill(&(sent + 100));
+                sent += 1;
+                let ahead = front.taken();
+                let pushed = front.push_holding_off(ahead);
+                due = pushed.due;
+                send(side, pushed.notify);
+                if due {
+                    break;
+                }
+                // It goes idle, and is asked to send another one meanwhile.
+                let ahead = front.outstanding().max(1);
+                due = front
+                    .wait_for_responses_beyond(ahead - 1, || ())
+                    .expect("honest");
+                if due {
+                    break;
+                }
+            }
+            if !due || !checks {
+                side.wait()?;
+            }
+            while let Some(response) = front.next_response().expect("honest") {
+                assert_eq!(response, answered + 1000);
+                answered += 1;
+            }
+            if answered < count && sent == count {
+                let ahead = front.outstanding().max(1);
+                if !front
+                    .wait_for_responses_beyond(ahead - 1, || ())
+                    .expect("honest")
+                {
+                    side.wait()?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
 /// Answers what is there, and says how much that was.
 fn serve(back: &mut Back<Echo, View>, done: u32) -> u32 {
     let mut count = 0;
@@ -157,6 +209,24 @@ fn full_ring() {
 #[test]
 fn more_messages_than_slots() {
     assert!(orders(explore(3, Ring::new, submit(5), answer(5))) > 1000);
+}
+
+#[test]
+fn holding_off_what_will_come() {
+    assert!(
+        orders(explore(
+            3,
+            Ring::new,
+            submit_holding_off(2, true),
+            answer(2)
+        )) > 1000
+    );
+}
+
+#[test]
+fn holding_off_needs_its_last_look() {
+    let careless = submit_holding_off(2, false);
+    assert_eq!(explore(3, Ring::new, careless, answer(2)), Err(Stuck));
 }
 
 #[test]

@@ -17,6 +17,7 @@ mod interleavings;
 
 use xen::{
     io,
+    moderation,
     ring,
     xenbus, //
 };
@@ -36,6 +37,14 @@ mod xen {
         pub mod quota;
     }
     pub mod io;
+    pub mod moderation {
+        pub mod histogram;
+        pub mod hold_off;
+        #[cfg(test)]
+        mod model;
+        pub mod polling;
+        pub mod settings;
+    }
     pub mod net {
         pub mod owed;
     }
@@ -56,7 +65,6 @@ mod blkfront {
 #[path = "../../../blkback"]
 mod blkback {
     pub mod features;
-    pub mod polling;
     pub mod request;
 }
 

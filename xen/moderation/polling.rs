@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! For how long a ring with nothing to do is looked at before its thread sleeps.
+//! For how long a ring with nothing to do is looked at before events are asked for.
 //!
 //! Going to sleep and being woken costs more than a few looks, for both ends: the frontend need not
 //! send an event to a backend that is awake. But looking in vain takes time from others. So it is
@@ -14,19 +14,19 @@ const LEAST: u64 = 1_000;
 
 /// How long to look.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Polling {
+pub struct Polling {
     /// The next time, in nanoseconds; 0 is not at all.
     span: u64,
 }
 
 impl Polling {
     /// Nothing is known yet.
-    pub(crate) const fn new() -> Self {
+    pub const fn new() -> Self {
         Self { span: 0 }
     }
 
     /// How long to look now, in nanoseconds, if `most` is the longest time that is allowed.
-    pub(crate) fn span(&self, most: u64) -> u64 {
+    pub fn span(&self, most: u64) -> u64 {
         let span = self.span.min(most);
         if span < LEAST {
             0
@@ -36,7 +36,7 @@ impl Polling {
     }
 
     /// Requests came after a time of `gap` nanoseconds without any.
-    pub(crate) fn learn(&mut self, gap: u64, most: u64) {
+    pub fn learn(&mut self, gap: u64, most: u64) {
         if gap <= most {
             // With some to spare. It comes down again slowly: one gap that is shorter says little.
             let wanted = gap.saturating_mul(2).max(LEAST);
@@ -51,7 +51,7 @@ impl Polling {
 }
 
 #[cfg(any(test, CONFIG_XEN_PV_RUST_KUNIT_TEST))]
-#[cfg_attr(not(test), kernel::prelude::kunit_tests(xen_blkback_polling))]
+#[cfg_attr(not(test), kernel::prelude::kunit_tests(xen_moderation_polling))]
 mod tests {
     use super::*;
 

@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! How many messages may wait for one event.
+//!
+//! An event costs both domains, and Xen, more than many messages do. With several under way at once,
+//! one event for some of them is enough: the consumer of a ring asks for it further ahead, and arms a
+//! timer in case that they do not come soon. How far ahead is learnt from what has happened of late:
+//!
+//! * Nothing is held off for somebody who has one message under way at a time.
+//! * Half of what is seen under way at once can wait. Whether more can is tried one at a time.
+//! * When the timer ends a hold-off, messages have waited in vain: far fewer wait from then on, and it is
+//!   tried ever more rarely whether more can.
+//!
+//! A consumer of answers knows how many can still come, and never waits for more than that; see
+//! [`HoldOff::ahead_of`].
+//!
+//! Pure logic, tested on the host and by KUnit.
+
+use super::settings::{
+    Settings,
+    MAX_FRAMES, //
+};
+
+/// Batches after which more messages may wait, at least and at most.
+const LEAST_PATIENCE: u32 = 8;
+const MOST_PATIENCE: u32 = 8192;
+
+/// What has been learnt of one direction of a ring.
+#[derive(Clone, Copy, Debug)]
+pub struct HoldOff {
+    /// Messages that may wait for one event; at least 1.
+    ceiling: u32,
+    /// Batches after which the ceiling may rise.
+    patience: u32,
+    /// Batches since it last changed.
+    calm: u32,
+    /// Messages that were under way at once since then, at most.
+    depth: u32,
+}
+
+impl HoldOff {
+    /// Nothing is known yet, and nothing held off.
+    pub const fn new() -> Self {
+        Self {
+            ceiling: 1,
+            depth: 0,
+            patience: LEAST_PATIENCE,
+            calm: 0,
+        }
+    }
+
+    /// With which message the next event is to come: 1 is the next one.
+    #[inline]
+    pub const fn ahead(&self, settings: &Settings) -> u32 {
+        if !settings.holds_off() {
+            return 1;
+        }
+        if !settings.adaptive || settings.frames < self.ceiling {
+            return settings.frames;
+        }
+        self.ceiling
+    }
+
+    /// The same if no more than `outstanding` messages can come: it is never beyond the last of them, so
+    /// that the last answers do not wait for others that nobody has asked for. Unless the user has set a
+    /// fixed number, a quarter of them need not have come, so that the producer has something to do while
+    /// the others are dealt with.
+    #[inline]
+    pub const fn ahead_of(&self, settings: &Settings, outstanding: u32) -> u32 {
+        let ahead = self.ahead(settings);
+        let most = if settings.adaptive {
+            outstanding - outstanding.div_ceil(4)
+        } else {
+            outstanding
+        };
+        let ahead = if ahead < most { ahead } else { most };
+        if ahead < 1 {
+            1
+        } else {
+            ahead
+        }
+    }
+
+    /// Messages have come, in time. So many were seen to be under way at once.
+    #[inline]
+    pub fn learn(&mut self, depth: u32) {
+        // With many under way a look can still meet few.
+        self.depth = self.depth.max(depth);
+        self.calm += 1;
+        if self.calm < self.patience {
+            return;
+        }
+        let depth = self.depth;
+        self.depth = 0;
+        self.calm = 0;
+        self.patience = (self.patience / 2).max(LEAST_PATIENCE);
+        self.ceiling = if depth < 2 {
+            1
+        } else {
+            (depth / 2).max(self.ceiling + 1).min(MAX_FRAMES)
+        };
+    }
+
+    /// The timer has ended a hold-off, and found so many messages waiting.
+    pub fn expired(&mut self, found: u32) {
+        self.ceiling = (found / 2).clamp(1, self.ceiling);
+        self.calm = 0;
+        self.depth = 0;
+        self.patience = (self.patience * 4).min(MOST_PATIENCE);
+    }
+}
+
+#[cfg(any(test, CONFIG_XEN_PV_RUST_KUNIT_TEST))]
+#[cfg_attr(not(test), kernel::prelude::kunit_tests(xen_moderation_hold_off))]
+mod tests {
+    use super::*;
+
+    const SETTINGS: Settings = Settings {
+        frames: 16,
+        usecs: 100,
+        poll_usecs: 0,
+        adaptive: true,
+    };
+
+    /// What a consumer of answers sees with `depth` requests under way at all times, each answered after
+    /// `latency` ns, one by one; how many events `rounds` of them take, and how often the timer expired.
+    fn answers(hold_off: &mut HoldOff, depth: u32, interval: u64, rounds: u32) -> (u32, u32) {
+        let (mut events, mut expired) = (0, 0);
+        let mut left = rounds;
+        while left > 0 {
+            let ahead = hold_off.ahead_of(&SETTINGS, depth);
+            // The first answer is due after `interval`, with the timer running since the last event.
+            let in_time = SETTINGS.nanoseconds() / interval;
+            if ahead > 1 && u64::from(ahead) > in_time {
+                let found = in_time as u32;
+                hold_off.expired(found);
+                expired += 1;
+                left = left.saturating_sub(found.max(1));
+            } else {
+                hold_off.learn(depth);
+                left = left.saturating_sub(ahead);
+            }
+            events += 1;
+        }
+        (events, expired)
+    }
+
+    #[test]
+    fn one_at_a_time_is_never_held_off() {
+        let mut hold_off = HoldOff::new();
+        for _ in 0..100_000 {
+            assert_eq!(hold_off.ahead(&SETTINGS), 1);
+            assert_eq!(hold_off.ahead_of(&SETTINGS, 1), 1);
+            hold_off.learn(1);
+        }
+        // Whatever was before.
+        for depth in [2, 7, 32, 512] {
+            let mut hold_off = HoldOff::new();
+            for _ in 0..10_000 {
+                hold_off.learn(depth);
+            }
+            assert_eq!(hold_off.ahead_of(&SETTINGS, 1), 1);
+            assert_eq!(hold_off.ahead_of(&SETTINGS, 0), 1);
+            for _ in 0..100 {
+                hold_off.learn(1);
+            }
+            assert_eq!(hold_off.ahead(&SETTINGS), 1);
+        }
+    }
+
+    #[test]
+    fn depth_is_noticed_soon() {
+        let mut hold_off = HoldOff::new();
+        let (events, expired) = answers(&mut hold_off, 32, 1_000, 1_000);
+        assert_eq!(expired, 0);
+        assert_eq!(hold_off.ahead_of(&SETTINGS, 32), 16);
+        // Those before it was noticed included.
+        assert!(events <= 80);
+        let (events, _) = answers(&mut hold_off, 32, 1_000, 16_000);
+        assert!(events <= 1_000);
+    }
+
+    #[test]
+    fn depth_can_be_found_out_by_trying() {
+        // A consumer of requests that is faster than their producer sees two of them now and then.
+        let mut hold_off = HoldOff::new();
+        for round in 0..200 {
+            hold_off.learn(if round % 8 == 3 { 2 } else { 1 });
+        }
+        assert_eq!(hold_off.ahead(&SETTINGS), 16);
+    }
+
+    #[test]
+    fn slow_devices_are_left_alone() {
+        // With an answer a millisecond, none of them is to wait for others.
+        let mut hold_off = HoldOff::new();
+        let (_, expired) = answers(&mut hold_off, 32, 1_000_000, 100_000);
+        assert!(expired <= 32);
+        // With one in 20 us, five come in time.
+        let mut hold_off = HoldOff::new();
+        let (events, expired) = answers(&mut hold_off, 32, 20_000, 100_000);
+        assert!(expired <= events / 100);
+        assert!(events < 70_000);
+    }
+
+    #[test]
+    fn an_expired_timer_is_made_up_for() {
+        let mut hold_off = HoldOff::new();
+        answers(&mut hold_off, 32, 1_000, 1_000);
+        assert_eq!(hold_off.ahead(&SETTINGS), 16);
+        hold_off.expired(1);
+        assert_eq!(hold_off.ahead(&SETTINGS), 1);
+        let (events, _) = answers(&mut hold_off, 32, 1_000, 1_000);
+        assert!(events <= 200);
+        assert_eq!(hold_off.ahead(&SETTINGS), 16);
+    }
+
+    #[test]
+    fn never_beyond_what_can_come() {
+        let mut hold_off = HoldOff::new();
+        for _ in 0..10_000 {
+            hold_off.learn(512);
+        }
+        let settings = Settings {
+            frames: MAX_FRAMES,
+            ..SETTINGS
+        };
+        let fixed = Settings {
+            adaptive: false,
+            ..settings
+        };
+        for outstanding in 0..600 {
+            let ahead = hold_off.ahead_of(&settings, outstanding);
+            assert!(ahead >= 1 && ahead <= outstanding.max(1));
+            // Some are left, or it is the last one.
+            assert!(ahead < outstanding || outstanding <= 1);
+            let ahead = hold_off.ahead_of(&fixed, outstanding);
+            assert_eq!(ahead, outstanding.clamp(1, MAX_FRAMES));
+        }
+        assert_eq!(hold_off.ahead_of(&settings, u32::MAX), MAX_FRAMES);
+    }
+
+    #[test]
+    fn settings_take_effect_at_once() {
+        let mut hold_off = HoldOff::new();
+        for _ in 0..1_000 {
+            hold_off.learn(64);
+        }
+        assert_eq!(hold_off.ahead(&SETTINGS), 16);
+        for frames in [1, 2, 5, 16] {
+            let settings = Settings { frames, ..SETTINGS };
+            assert_eq!(hold_off.ahead(&settings), frames);
+        }
+        let off = Settings {
+            usecs: 0,
+            ..SETTINGS
+        };
+        assert_eq!(hold_off.ahead(&off), 1);
+        // A fixed number needs no history.
+        let fixed = Settings {
+            adaptive: false,
+            ..SETTINGS
+        };
+        assert_eq!(HoldOff::new().ahead(&fixed), 16);
+    }
+
+    #[test]
+    fn no_history_is_too_long() {
+        let mut hold_off = HoldOff::new();
+        for _ in 0..100 {
+            hold_off.expired(u32::MAX);
+            hold_off.expired(0);
+        }
+        assert_eq!(hold_off.ahead(&SETTINGS), 1);
+        for _ in 0..100_000 {
+            hold_off.learn(u32::MAX);
+        }
+        let settings = Settings {
+            frames: MAX_FRAMES,
+            ..SETTINGS
+        };
+        assert_eq!(hold_off.ahead(&settings), MAX_FRAMES);
+    }
+}
