@@ -54,6 +54,14 @@ use xen::{
     debugfs::ModuleDir,
     domain,
     io::blkif,
+    // The pure logic calls it so, too.
+    moderation::{
+        self,
+        Defaults,
+        Frames,
+        Priority,
+        Usecs, //
+    },
     work::{
         ModuleQueue,
         ModuleQueueGuard, //
@@ -135,6 +143,60 @@ xen::module_param! {
     mode: 0o644,
     description: "Is the backend trusted",
 }
+
+xen::module_param! {
+    /// Responses that wait for one event.
+    static FRAMES: Frames = Frames::new(16);
+    module: "xen_blkfront",
+    name: "frames",
+    mode: 0o644,
+    description: "Maximum number of responses that wait for one event (default is 16); 1 for an event each",
+}
+
+xen::module_param! {
+    /// How long they wait.
+    static USECS: Usecs = Usecs::new(100);
+    module: "xen_blkfront",
+    name: "usecs",
+    mode: 0o644,
+    description: "Maximum time in microseconds that a response waits for others (default is 100)",
+}
+
+xen::module_param! {
+    /// How long responses are looked for before events are asked for.
+    static POLL_USECS: Usecs = Usecs::new(0);
+    module: "xen_blkfront",
+    name: "poll_usecs",
+    mode: 0o644,
+    description: "Maximum time in microseconds that responses are looked for before events are asked for; 0 for never (default)",
+}
+
+xen::module_param! {
+    /// Whether that depends on recent history.
+    static ADAPTIVE: bool = true;
+    module: "xen_blkfront",
+    name: "adaptive",
+    mode: 0o644,
+    description: "Responses wait for others only as far as has been good of late",
+}
+
+xen::module_param! {
+    /// Priority of disks' events.
+    static PRIORITY: Priority = Priority::new(7);
+    module: "xen_blkfront",
+    name: "priority",
+    mode: 0o644,
+    description: "Priority of disks' events, 0 (highest) to 15 (default is 7)",
+}
+
+/// What holds for a disk for which it is not set.
+static MODERATION: Defaults = Defaults {
+    frames: &FRAMES,
+    usecs: &USECS,
+    poll_usecs: &POLL_USECS,
+    adaptive: &ADAPTIVE,
+    priority: &PRIORITY,
+};
 
 /// Where devices change their state: off the one thread that serves the whole bus.
 static WORK: ModuleQueue = ModuleQueue::new();

@@ -24,6 +24,7 @@ use kernel::{
 };
 use xen::{
     io::blkif,
+    moderation::Moderated,
     xenbus::{
         store,
         DeviceRef, //
@@ -60,10 +61,12 @@ pub(crate) fn make_rings(
     limits: RingLimits,
     conduct: Conduct,
 ) -> Result<(), Failure> {
+    queues.live().read_keys(dev.nodename())?;
     for index in 0..limits.queues {
         let ring = Ring::new(dev, queues, index, limits, conduct)?;
         queues.attach(index, limits.queues, ring)?;
     }
+    queues.begin_priority();
     Ok(())
 }
 

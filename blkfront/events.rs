@@ -4,6 +4,7 @@
 
 use crate::{
     queue::{
+        Cause,
         Queues,
         Served, //
     },
@@ -22,16 +23,19 @@ use kernel::{
         WorkItem, //
     },
 };
-use xen::evtchn::{
-    self,
-    Outcome, //
+use xen::{
+    evtchn::{
+        self,
+        Outcome, //
+    },
+    moderation::Expire, //
 };
 
-/// Receiver of a ring's events.
+/// Receiver of a ring's events, and of the end of its hold-offs.
 ///
 /// A backend that answers as fast as requests come could keep an interrupt's handler busy for ever, and
 /// the processor with it. So the handler does only so much; what is left is work, which takes turns
-/// with everything else that the processor has to do.
+/// with everything else that the processor has to do. Looking for responses without an event is work, too.
 #[pin_data]
 pub(crate) struct RingEvents {
     queues: Arc<Queues>,
@@ -58,19 +62,31 @@ impl RingEvents {
     }
 }
 
+impl RingEvents {
+    /// Has work go on with the ring. Any context.
+    pub(crate) fn go_on(self: Arc<Self>) {
+        EVENTS.enqueue::<Arc<Self>, 0>(self);
+    }
+}
+
 impl evtchn::Handler for RingEvents {
     fn handle(this: ArcBorrow<'_, Self>) -> Outcome {
         let Some(queue) = this.queues.get(this.index) else {
             return Outcome::Silence;
         };
-        match queue.serve(&this.queues, true) {
+        match queue.serve(&this.queues, Cause::Event) {
             Served::All { worked: true } => Outcome::Handled,
             Served::All { worked: false } | Served::NoRing => Outcome::Spurious,
-            Served::More => {
-                EVENTS.enqueue::<Arc<Self>, 0>(this.into());
-                Outcome::Later
-            }
+            Served::More => Outcome::Later,
             Served::Broken => Outcome::Silence,
+        }
+    }
+}
+
+impl Expire for RingEvents {
+    fn expired(this: ArcBorrow<'_, Self>) {
+        if let Some(queue) = this.queues.get(this.index) {
+            queue.serve(&this.queues, Cause::Timer);
         }
     }
 }
@@ -79,11 +95,9 @@ impl WorkItem for RingEvents {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {
-        let Some(queue) = this.queues.get(this.index) else {
-            return;
-        };
-        if let Served::More = queue.serve(&this.queues, false) {
-            EVENTS.enqueue::<Arc<Self>, 0>(this.clone());
+        if let Some(queue) = this.queues.get(this.index) {
+            queue.look_out();
+            queue.serve(&this.queues, Cause::Work);
         }
     }
 }

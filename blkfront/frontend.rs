@@ -232,6 +232,11 @@ impl Frontend {
         )
     }
 
+    /// The device.
+    pub(crate) fn device(&self) -> &DeviceRef {
+        &self.dev
+    }
+
     /// Whether the disk may be used.
     pub(crate) fn is_ready(&self) -> bool {
         self.ready.load(Acquire)

@@ -23,7 +23,7 @@ use kernel::{
 };
 use xen::{
     blk::Disk,
-    debugfs,
+    debugfs, moderation, sysfs,
     xenbus::{
         DeviceRef,
         State, //
@@ -60,6 +60,7 @@ pub(crate) struct Live {
     lines: u32,
     lines_since: u64,
     _statistics: Option<debugfs::File<Statistics>>,
+    _moderation: Option<sysfs::Files<Queues>>,
 }
 
 impl Live {
@@ -75,6 +76,7 @@ impl Live {
             lines: 0,
             lines_since: xen::thread::now(),
             _statistics: None,
+            _moderation: None,
         })
     }
 
@@ -85,6 +87,8 @@ impl Live {
         self._statistics = CString::try_from_fmt(fmt!("{}", queues.number()))
             .and_then(|name| debugfs::file(&name, Statistics(queues.clone())))
             .ok();
+        // ... and with what is set already.
+        self._moderation = moderation::files(dev, queues.clone()).ok();
         self.disk
             .add(dev)
             .map_err(|errno| Failure::Errno("adding the disk", errno))

@@ -17,6 +17,7 @@ use crate::{
     number::DiskNumber,
     ring::{
         Remains,
+        Rest,
         Ring,
         Sent,
         Traffic, //
@@ -26,6 +27,7 @@ use crate::{
         Table, //
     },
     Blkfront,
+    MODERATION,
     REQUEST_TIMEOUT, //
 };
 use kernel::{
@@ -44,9 +46,18 @@ use kernel::{
         Delta, //
     },
 };
-use xen::blk::mq::{
-    Request,
-    Status, //
+use xen::{
+    blk::mq::{
+        Request,
+        Status, //
+    },
+    moderation::{
+        settings::DEFAULT_PRIORITY,
+        Live,
+        Moderated,
+        Setting, //
+    },
+    xenbus::DeviceRef, //
 };
 
 /// How long to wait between two looks whether the backend has let go of all pages, in milliseconds,
@@ -92,6 +103,19 @@ pub(crate) struct Queue {
     inner: SpinLockIrq<Inner>,
 }
 
+/// Why a ring's responses are looked for.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Cause {
+    /// An event has come.
+    Event,
+    /// Events have been held off long enough.
+    Timer,
+    /// It goes on from what was left for later.
+    Work,
+    /// Somebody has time to.
+    Chance,
+}
+
 /// How serving a ring's responses went.
 pub(crate) enum Served {
     /// There are none left.
@@ -99,7 +123,7 @@ pub(crate) enum Served {
         /// ... but there were some.
         worked: bool,
     },
-    /// There are more, but somebody else is to have a turn.
+    /// There are more, or may soon be: work goes on with them.
     More,
     /// The backend has broken the rules.
     Broken,
@@ -120,6 +144,26 @@ pub(crate) struct Queues {
     rings: Atomic<u32>,
     /// How often to look whether a backend that goes has let go of all pages.
     patience: Atomic<u32>,
+    /// What is set of events.
+    live: Live,
+}
+
+impl Moderated for Queues {
+    fn live(&self) -> &Live {
+        &self.live
+    }
+
+    fn device(&self) -> &DeviceRef {
+        self.frontend.device()
+    }
+
+    fn changed(self: &Arc<Self>, setting: Setting) -> Result {
+        match setting {
+            Setting::Priority => self.prioritise(),
+            // Looked at each time that they matter.
+            Setting::Frames | Setting::Usecs | Setting::PollUsecs | Setting::Adaptive => Ok(()),
+        }
+    }
 }
 
 impl Queues {
@@ -153,6 +197,7 @@ impl Queues {
             depth,
             rings: Atomic::new(count),
             patience: Atomic::new(UNMAP_PATIENCE),
+            live: Live::new(&MODERATION),
         };
         Ok(Arc::new(queues, GFP_KERNEL)?)
     }
@@ -213,6 +258,28 @@ impl Queues {
         // Not under the lock: dropping a ring waits for its handler, which takes it.
         drop(old);
         Ok(())
+    }
+
+    /// Gives the events of new rings the priority that is set, if it is not what they have anyway.
+    pub(crate) fn begin_priority(&self) {
+        if self.live.get(Setting::Priority) == DEFAULT_PRIORITY {
+            return;
+        }
+        if let Err(errno) = self.prioritise() {
+            pr_warn!(
+                "{}: events have no priorities here, error {}\n",
+                self.number(),
+                errno.to_errno()
+            );
+        }
+    }
+
+    /// Gives the events of all rings the priority that is set.
+    fn prioritise(&self) -> Result {
+        let priority = self.live.get(Setting::Priority);
+        (0..self.count())
+            .filter_map(|index| self.with_ring(index, |ring| ring.set_priority(priority)))
+            .collect()
     }
 
     /// Looks at a ring, if there is one. The queue's lock is held meanwhile.
@@ -368,16 +435,19 @@ impl Queues {
             request.end(Status::IoError);
             return Ok(());
         };
+        let settings = self.live.settings();
         let mut inner = queue.inner.lock();
         let Inner { link, stats, .. } = &mut *inner;
         let mut grows = false;
+        let mut due = false;
         let sent = match link {
             Link::Up(ring) => {
                 let had_grown = ring.has_grown();
-                let sent = ring.send(index, request, stats);
+                let sent = ring.send(index, request, stats, &settings);
                 if last {
-                    ring.push(stats);
+                    ring.push(stats, &settings);
                 }
+                due = ring.take_due();
                 grows = !had_grown && ring.has_grown();
                 if let Sent::Fault(_, fault) = sent {
                     break_link(link, fault);
@@ -390,6 +460,9 @@ impl Queues {
         drop(inner);
         if grows {
             self.frontend.trim_later();
+        }
+        if due {
+            queue.serve(self, Cause::Chance);
         }
         match sent {
             Sent::InFlight => Ok(()),
@@ -408,12 +481,20 @@ impl Queues {
 
     /// See [`Operations::commit_rqs`](xen::blk::mq::Operations::commit_rqs).
     pub(crate) fn commit_rqs(&self, index: u32) {
-        if let Some(queue) = self.ring_of(index) {
-            let mut inner = queue.inner.lock();
-            let Inner { link, stats, .. } = &mut *inner;
-            if let Link::Up(ring) = link {
-                ring.push(stats);
-            }
+        let Some(queue) = self.ring_of(index) else {
+            return;
+        };
+        let settings = self.live.settings();
+        let mut due = false;
+        let mut inner = queue.inner.lock();
+        let Inner { link, stats, .. } = &mut *inner;
+        if let Link::Up(ring) = link {
+            ring.push(stats, &settings);
+            due = ring.take_due();
+        }
+        drop(inner);
+        if due {
+            queue.serve(self, Cause::Chance);
         }
     }
 
@@ -424,7 +505,9 @@ impl Queues {
 
     /// See [`Operations::poll`](xen::blk::mq::Operations::poll).
     pub(crate) fn poll(&self, index: u32) -> bool {
-        let served = self.ring_of(index).map(|queue| queue.serve(self, false));
+        let served = self
+            .ring_of(index)
+            .map(|queue| queue.serve(self, Cause::Chance));
         matches!(served, Some(Served::All { worked: true } | Served::More))
     }
 
@@ -435,7 +518,7 @@ impl Queues {
         };
         // The answer may be there: nobody may have polled, or the event's turn may still be to come, as
         // with a guest that was paused and has all its timers run at once.
-        queue.serve(self, false);
+        queue.serve(self, Cause::Chance);
         let mut inner = queue.inner.lock();
         let Inner {
             link,
@@ -477,11 +560,27 @@ fn break_link(link: &mut Link, fault: Fault) {
 }
 
 impl Queue {
-    /// Takes responses and completes their requests. Any context. `event` tells that one has come: if
-    /// [`Served::More`] is returned for it, no other one comes until a later call has found none left.
-    pub(crate) fn serve(&self, queues: &Queues, event: bool) -> Served {
+    /// Looks for responses until there are some, if it is to and nobody else wants to run. Process context.
+    pub(crate) fn look_out(&self) {
+        loop {
+            let mut inner = self.inner.lock();
+            let Inner { link, stats, .. } = &mut *inner;
+            let Link::Up(ring) = link else { return };
+            if !ring.looks(xen::thread::should_yield(), stats) {
+                return;
+            }
+            drop(inner);
+            xen::thread::relax();
+        }
+    }
+
+    /// Takes responses and completes their requests. Any context. If [`Served::More`] is returned for an
+    /// event, no other one comes until work has found none left.
+    pub(crate) fn serve(&self, queues: &Queues, cause: Cause) -> Served {
+        let event = cause == Cause::Event;
+        let settings = queues.live.settings();
         let mut finished = Finished::new();
-        let mut worked = false;
+        let mut found = 0u32;
         let mut first = true;
         let mut effort = 0usize;
         loop {
@@ -502,29 +601,38 @@ impl Queue {
             let has_lost = ring.terms() != terms;
             let batch = finished.count();
             let answers_again = batch > 0 && core::mem::replace(stalled, false);
-            worked |= batch > 0;
+            // CAST: At most as many as a ring has slots, each time.
+            found = found.saturating_add(batch as u32);
             effort = effort.saturating_add(finished.effort());
             stats.events_received += u64::from(event && first);
-            let served = match reaped {
-                Ok(false) => {
+            let next = match reaped {
+                Ok(true) => Ok(Rest::GoOn),
+                Ok(false) => ring.rest(found, cause == Cause::Timer, &settings, stats),
+                Err(fault) => Err(fault),
+            };
+            let mut goes_on = None;
+            let served = match next {
+                Ok(Rest::Wait) => {
                     // Responses that came after the first look at an event, or were found without
-                    // one, have an event of their own, which is still to come and will find nothing to
-                    // do. It is not sent for nothing.
-                    worked |= ring.reaped_ahead((!first || !event) && batch > 0);
+                    // one, may have an event of their own, which is still to come and will find nothing
+                    // to do. It is not sent for nothing.
+                    let ahead = ring.reaped_ahead((!first || !event) && batch > 0);
+                    let worked = found > 0 || ahead;
                     stats.events_spurious += u64::from(event && !worked);
-                    if !event {
+                    if cause == Cause::Work {
                         ring.events_again();
                     }
                     Some(Served::All { worked })
                 }
-                Ok(true) if effort >= BUDGET => {
+                Ok(Rest::GoOn) if effort < BUDGET => None,
+                Ok(rest) => {
                     if event {
                         ring.hold_events();
-                        stats.events_deferred += 1;
+                        stats.events_deferred += u64::from(matches!(rest, Rest::GoOn));
                     }
+                    goes_on = ring.events().cloned();
                     Some(Served::More)
                 }
-                Ok(true) => None,
                 Err(fault) => {
                     break_link(link, fault);
                     Some(Served::Broken)
@@ -534,6 +642,9 @@ impl Queue {
             drop(inner);
 
             finished.complete();
+            if let Some(events) = goes_on {
+                events.go_on();
+            }
             if has_lost {
                 queues.frontend.kick();
             }

@@ -56,6 +56,12 @@ use xen::{
         Blkif,
         Operation, //
     },
+    moderation::{
+        Backstop,
+        HoldOff,
+        Polling,
+        Settings, //
+    },
     ring::{
         Front,
         Notify, //
@@ -174,6 +180,8 @@ pub(crate) struct Remains {
 /// wrote its responses to.
 pub(crate) struct Ring {
     channel: Channel<RingEvents>,
+    /// ... and then nobody looks for responses after some time.
+    backstop: Backstop<RingEvents>,
     /// There once the backend has connected: requests may be sent.
     traffic: Option<Traffic>,
     front: Front<Blkif, GrantedPages>,
@@ -199,6 +207,29 @@ pub(crate) struct Ring {
     holds_events: bool,
     /// A barrier has been answered with success.
     barrier_works: bool,
+    /// Who is told of events.
+    events: Arc<RingEvents>,
+    hold_off: HoldOff,
+    /// Events are held off.
+    held: bool,
+    /// Responses were seen that no event may come for.
+    due: bool,
+    polling: Polling,
+    /// Since when there has been no response, in nanoseconds since the machine was started, if that is
+    /// to be known.
+    idle: Option<u64>,
+    /// Until when somebody looks for responses.
+    lookout: Option<u64>,
+}
+
+/// What is next for a ring that has no more responses.
+pub(crate) enum Rest {
+    /// There are more.
+    GoOn,
+    /// Somebody is to look for them for some time.
+    LookOut,
+    /// An event, or the timer.
+    Wait,
 }
 
 /// What is decided when rings are announced.
@@ -229,10 +260,13 @@ impl Ring {
         }
         let events = RingEvents::new(queues.clone(), index)
             .map_err(|errno| Failure::Errno("allocating an event's handler", errno))?;
-        let channel = Channel::new(dev, c"blkif", events)
+        let channel = Channel::new(dev, c"blkif", events.clone())
             .map_err(|errno| Failure::Errno("allocating an event channel", errno))?;
+        let backstop = Backstop::new(events.clone())
+            .map_err(|errno| Failure::Errno("allocating a timer", errno))?;
         Ok(Self {
             channel,
+            backstop,
             traffic: None,
             front,
             domain: dev.otherend_id(),
@@ -247,6 +281,13 @@ impl Ring {
             reaped_ahead: false,
             holds_events: false,
             barrier_works: false,
+            events,
+            hold_off: HoldOff::new(),
+            held: false,
+            due: false,
+            polling: Polling::new(),
+            idle: None,
+            lookout: None,
         })
     }
 
@@ -344,12 +385,130 @@ impl Ring {
         }
     }
 
-    /// Publishes what has been filled in.
-    pub(crate) fn push(&mut self, stats: &mut Stats) {
-        if self.front.push() == Notify::Needed {
+    /// Who is told of its events; nobody if it is polled.
+    pub(crate) fn events(&self) -> Option<&Arc<RingEvents>> {
+        (!self.polled).then_some(&self.events)
+    }
+
+    /// Gives its events a priority.
+    pub(crate) fn set_priority(&self, priority: u32) -> Result {
+        self.channel.set_priority(priority)
+    }
+
+    /// Publishes what has been filled in. The more is under way, the further ahead is the next event.
+    pub(crate) fn push(&mut self, stats: &mut Stats, settings: &Settings) {
+        let notify = if settings.holds_off() && !self.polled {
+            let ahead = self.hold_off.ahead_of(settings, self.front.taken());
+            let pushed = self.front.push_holding_off(ahead);
+            if pushed.held_off {
+                self.backstop.hold(settings.nanoseconds());
+                self.held = true;
+                stats.events_held += 1;
+            }
+            self.due |= pushed.due;
+            pushed.notify
+        } else {
+            self.front.push()
+        };
+        if notify == Notify::Needed {
             stats.events_sent += 1;
             self.channel.notify();
         }
+    }
+
+    /// Whether there are responses now that have to be looked for, since no event may come for them.
+    pub(crate) fn take_due(&mut self) -> bool {
+        core::mem::replace(&mut self.due, false)
+    }
+
+    /// No response is left: asks for an event, unless somebody is to look for more. So many were `found`
+    /// since the last time; `by_timer` says that the timer had them looked for.
+    pub(crate) fn rest(
+        &mut self,
+        found: u32,
+        by_timer: bool,
+        settings: &Settings,
+        stats: &mut Stats,
+    ) -> Result<Rest, Fault> {
+        if self.polled {
+            return Ok(Rest::Wait);
+        }
+        let outstanding = self.front.outstanding();
+        if self.looks_out(found, outstanding, settings) {
+            return Ok(Rest::LookOut);
+        }
+        // After a look that has found nothing, the next response is worth an event.
+        let ahead = if found > 0 {
+            self.hold_off.ahead_of(settings, outstanding)
+        } else {
+            1
+        };
+        let backstop = &self.backstop;
+        let more = self.front.wait_for_responses_beyond(ahead - 1, || {
+            if ahead > 1 {
+                backstop.hold(settings.nanoseconds());
+            }
+        });
+        if more.map_err(Fault::Producer)? {
+            return Ok(Rest::GoOn);
+        }
+        if ahead == 1 && self.held {
+            self.backstop.release();
+        }
+        if found > 0 {
+            if by_timer && self.held {
+                stats.events_expired += 1;
+                self.hold_off.expired(found);
+            } else {
+                self.hold_off.learn(found.saturating_add(outstanding));
+            }
+            stats.batches.count(found);
+        }
+        self.held = ahead > 1;
+        stats.events_held += u64::from(self.held);
+        Ok(Rest::Wait)
+    }
+
+    /// Whether somebody is to look for responses before an event is asked for.
+    fn looks_out(&mut self, found: u32, outstanding: u32, settings: &Settings) -> bool {
+        let most = settings.poll_nanoseconds();
+        if most == 0 || outstanding == 0 {
+            self.idle = None;
+            return false;
+        }
+        let now = xen::thread::now();
+        if found > 0 {
+            if let Some(idle) = self.idle.replace(now) {
+                self.polling.learn(now.saturating_sub(idle), most);
+            }
+        }
+        let span = self.polling.span(most);
+        if found == 0 || span == 0 {
+            return false;
+        }
+        self.lookout = Some(now.saturating_add(span));
+        true
+    }
+
+    /// Whether to go on looking for responses, for whoever does so now and then. Says so until some are
+    /// there or the time is up.
+    pub(crate) fn looks(&mut self, give_up: bool, stats: &mut Stats) -> bool {
+        let Some(end) = self.lookout else {
+            return false;
+        };
+        // Whoever takes them finds out what is impossible about the index.
+        let found = self.front.has_responses().unwrap_or(true);
+        let give_up = give_up || self.front.outstanding() == 0;
+        if !found && !give_up && xen::thread::now() < end {
+            return true;
+        }
+        if found {
+            stats.polls_found += 1;
+        } else {
+            stats.polls_empty += 1;
+        }
+        self.lookout = None;
+        false
     }
 
     /// Where the request with a tag of a hardware queue has its place in the table.
@@ -376,6 +535,7 @@ impl Ring {
         queue: u32,
         mut request: Request<Blkfront>,
         stats: &mut Stats,
+        settings: &Settings,
     ) -> Sent {
         let place = self.place(queue, request.tag());
         let (Some(traffic), Some(id)) = (&mut self.traffic, place) else {
@@ -394,7 +554,7 @@ impl Ring {
         };
         let Some(slot) = self.front.reserve() else {
             stats.ring_full += 1;
-            self.push(stats);
+            self.push(stats, settings);
             return Sent::Busy(request);
         };
 
@@ -414,7 +574,7 @@ impl Ring {
                     Problem::Unsuitable => Sent::Done(request, Status::IoError),
                     Problem::Short => {
                         stats.grant_waits += 1;
-                        self.push(stats);
+                        self.push(stats, settings);
                         Sent::Busy(request)
                     }
                 };
@@ -427,7 +587,7 @@ impl Ring {
         Sent::InFlight
     }
 
-    /// Takes responses until there are none, or `finished` is full. Says whether to come again.
+    /// Takes responses until there are none, or `finished` is full. Says whether there may be more.
     pub(crate) fn reap(
         &mut self,
         finished: &mut Finished,
@@ -435,10 +595,7 @@ impl Ring {
     ) -> Result<bool, Fault> {
         while !finished.is_full() {
             let Some(response) = self.front.next_response().map_err(Fault::Producer)? else {
-                if self.polled {
-                    return Ok(false);
-                }
-                return self.front.wait_for_responses().map_err(Fault::Producer);
+                return Ok(false);
             };
             let nobody = Fault::Id(response.id);
             let traffic = self.traffic.as_mut().ok_or(nobody)?;

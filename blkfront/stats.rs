@@ -5,6 +5,7 @@
 //! Pure logic, tested on the host and by KUnit. The counters belong to a queue, not to its rings: they
 //! go on when the backend is another one. They are plain numbers, changed under the queue's lock.
 
+use crate::moderation::histogram::Histogram;
 use core::fmt;
 
 /// Counters of one hardware queue's ring, from the beginning of the disk on.
@@ -48,12 +49,22 @@ pub(crate) struct Stats {
     pub(crate) events_spurious: u64,
     /// Events that brought so much to do that a worker went on with it.
     pub(crate) events_deferred: u64,
+    /// Times that the next event was asked for later than at the next response.
+    pub(crate) events_held: u64,
+    /// Times that the timer then came before the event, and found responses.
+    pub(crate) events_expired: u64,
+    /// Times that responses were found by looking for them before an event was asked for.
+    pub(crate) polls_found: u64,
+    /// Times that none were.
+    pub(crate) polls_empty: u64,
+    /// How many responses were found at a time.
+    pub(crate) batches: Histogram,
 }
 
 impl Stats {
     /// All counters and their names, in the order in which they are shown.
-    fn all(&self) -> [(&'static str, u64); 19] {
-        [
+    fn all(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let plain = [
             ("reads", self.reads),
             ("writes", self.writes),
             ("flushes", self.flushes),
@@ -73,7 +84,12 @@ impl Stats {
             ("events_received", self.events_received),
             ("events_spurious", self.events_spurious),
             ("events_deferred", self.events_deferred),
-        ]
+            ("events_held", self.events_held),
+            ("events_expired", self.events_expired),
+            ("polls_found", self.polls_found),
+            ("polls_empty", self.polls_empty),
+        ];
+        plain.into_iter().chain(self.batches.all())
     }
 }
 
@@ -135,9 +151,9 @@ mod tests {
 
     #[test]
     fn names_are_all_different() {
-        let all = Stats::default().all();
-        for (index, (name, _)) in all.iter().enumerate() {
-            assert!(all.iter().skip(index + 1).all(|(other, _)| other != name));
+        let stats = Stats::default();
+        for (index, (name, _)) in stats.all().enumerate() {
+            assert!(stats.all().skip(index + 1).all(|(other, _)| other != name));
         }
     }
 
@@ -162,7 +178,11 @@ mod tests {
              queue3.indirect 0\nqueue3.parts 0\nqueue3.persistent 0\nqueue3.bounced 0\n\
              queue3.ring_full 0\nqueue3.grant_waits 0\nqueue3.errors 0\nqueue3.timeouts 0\n\
              queue3.events_sent 0\nqueue3.events_received 0\nqueue3.events_spurious 0\n\
-             queue3.events_deferred 7\n\
+             queue3.events_deferred 7\nqueue3.events_held 0\nqueue3.events_expired 0\n\
+             queue3.polls_found 0\nqueue3.polls_empty 0\n\
+             queue3.batch_1 0\nqueue3.batch_2_3 0\nqueue3.batch_4_7 0\nqueue3.batch_8_15 0\n\
+             queue3.batch_16_31 0\nqueue3.batch_32_63 0\nqueue3.batch_64_127 0\n\
+             queue3.batch_128_up 0\n\
              queue3.in_flight 1\nqueue3.references 2\nqueue3.granted_pages 4\n",
         );
         assert!(write!(rest, "{table}").is_ok());
