@@ -23,6 +23,7 @@ use crate::{
     statistics::Statistics,
     MAX_QUEUES,
     MAX_RING_PAGE_ORDER,
+    MODERATION,
     WORK, //
 };
 use kernel::{
@@ -49,6 +50,11 @@ use kernel::{
 use xen::{
     blk::DeviceNumber,
     domain,
+    moderation::{
+        Live,
+        Moderated,
+        Setting, //
+    },
     work::{
         self,
         Completion, //
@@ -87,6 +93,10 @@ pub(crate) struct Backend {
     otherend: CString,
     offer: Offer,
     statistics: Arc<Statistics>,
+    /// What is set of events.
+    live: Live,
+    /// ... and is to be known by the rings at once.
+    set: Atomic<bool>,
 
     /// The frontend's state, as last heard of.
     #[pin]
@@ -137,6 +147,22 @@ impl WatchHandler for Backend {
     }
 }
 
+impl Moderated for Backend {
+    fn live(&self) -> &Live {
+        &self.live
+    }
+
+    fn device(&self) -> &DeviceRef {
+        &self.dev
+    }
+
+    fn changed(self: &Arc<Self>, _setting: Setting) -> Result {
+        self.set.store(true, Release);
+        self.kick();
+        Ok(())
+    }
+}
+
 /// The device's driver has it. Dropped, nobody is told of changes any more.
 pub(crate) struct Bound(Arc<Backend>);
 
@@ -158,6 +184,8 @@ impl Bound {
                 otherend,
                 offer,
                 statistics: Statistics::new()?,
+                live: Live::new(&MODERATION),
+                set: Atomic::new(false),
                 peer <- new_mutex!(State::Unknown),
                 news: Atomic::new(false),
                 fault <- new_mutex!(None),
@@ -433,8 +461,13 @@ impl Backend {
         let mut files = self.files.lock();
         if !self.leaving.load(Acquire) {
             *files = Some(
-                Files::new(&self.dev, disk.clone(), self.statistics.clone())
-                    .map_err(|errno| Failure::Errno("creating sysfs entries", errno))?,
+                Files::new(
+                    &self.dev,
+                    disk.clone(),
+                    self.statistics.clone(),
+                    self.clone(),
+                )
+                .map_err(|errno| Failure::Errno("creating sysfs entries", errno))?,
             );
         }
         Ok(disk)
@@ -470,6 +503,7 @@ impl Backend {
     }
 
     fn make_connection(self: &Arc<Self>, disk: &Arc<Disk>) -> Result<Connection, Failure> {
+        self.live.read_keys(self.dev.nodename())?;
         let agreement = Agreement::read(&self.dev, &self.otherend, self.offer)?;
         let name = self.thread_name()?;
         let rings = Rings::open(
@@ -519,6 +553,11 @@ impl Backend {
 
     /// Tells a connected frontend what has changed.
     fn refresh(&self, life: &mut Life) {
+        if self.set.xchg(false, Full) {
+            if let Some(connection) = &life.connection {
+                connection.wake();
+            }
+        }
         let Some(disk) = &life.disk else { return };
         let node = self.dev.nodename();
         if self.flush_lost.xchg(false, Full) {

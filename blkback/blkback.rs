@@ -50,6 +50,12 @@ use xen::io::blkif::back as wire;
 use xen::{
     domain,
     io::blkif,
+    moderation::{
+        Defaults,
+        Frames,
+        Priority,
+        Usecs, //
+    },
     shrinker::PressureGauge,
     work::{
         ModuleQueue,
@@ -144,12 +150,57 @@ xen::module_param! {
 
 xen::module_param! {
     /// How long a ring is looked at before its thread sleeps, at most.
-    static POLL_USECS: u32 = 0;
+    static POLL_USECS: Usecs = Usecs::new(0);
     module: "xen_blkback",
     name: "poll_usecs",
     mode: 0o644,
     description: "Time in microseconds that a ring is polled for at most before its thread sleeps; 0 switches polling off (default)",
 }
+
+xen::module_param! {
+    /// Requests that wait for one event.
+    static FRAMES: Frames = Frames::new(16);
+    module: "xen_blkback",
+    name: "frames",
+    mode: 0o644,
+    description: "Maximum number of requests that wait for one event (default is 16); 1 for an event each",
+}
+
+xen::module_param! {
+    /// How long they wait.
+    static USECS: Usecs = Usecs::new(100);
+    module: "xen_blkback",
+    name: "usecs",
+    mode: 0o644,
+    description: "Maximum time in microseconds that a request waits for others (default is 100)",
+}
+
+xen::module_param! {
+    /// Whether that depends on recent history.
+    static ADAPTIVE: bool = true;
+    module: "xen_blkback",
+    name: "adaptive",
+    mode: 0o644,
+    description: "Requests wait for others only as far as has been good of late",
+}
+
+xen::module_param! {
+    /// Priority of disks' events.
+    static PRIORITY: Priority = Priority::new(7);
+    module: "xen_blkback",
+    name: "priority",
+    mode: 0o644,
+    description: "Priority of disks' events, 0 (highest) to 15 (default is 7)",
+}
+
+/// What holds for a disk for which it is not set.
+static MODERATION: Defaults = Defaults {
+    frames: &FRAMES,
+    usecs: &USECS,
+    poll_usecs: &POLL_USECS,
+    adaptive: &ADAPTIVE,
+    priority: &PRIORITY,
+};
 
 /// Where devices change their state: off the one thread that serves the whole bus.
 static WORK: ModuleQueue = ModuleQueue::new();

@@ -299,6 +299,15 @@ struct Running {
 /// everything. Process context.
 pub(crate) struct Connection(KVec<Running>);
 
+impl Connection {
+    /// Has all threads look at what is set.
+    pub(crate) fn wake(&self) {
+        for ring in &self.0 {
+            ring.handle.wake();
+        }
+    }
+}
+
 impl Drop for Connection {
     fn drop(&mut self) {
         // All at once, before the first one is waited for.

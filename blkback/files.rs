@@ -3,6 +3,7 @@
 //! What a device shows in sysfs.
 
 use crate::{
+    backend::Backend,
     disk::Disk,
     statistics::{
         Counters,
@@ -18,6 +19,7 @@ use kernel::{
     sync::Arc, //
 };
 use xen::{
+    moderation,
     sysfs::{
         self,
         File, //
@@ -54,7 +56,7 @@ macro_rules! counter {
 const TOTALS: usize = 7;
 
 /// All counters, those first that are shown for the disk as well.
-const COUNTERS: [(File<Statistics>, File<Counters>); 16] = [
+const COUNTERS: [(File<Statistics>, File<Counters>); 26] = [
     counter!(oo_req),
     counter!(rd_req),
     counter!(wr_req),
@@ -71,6 +73,16 @@ const COUNTERS: [(File<Statistics>, File<Counters>); 16] = [
     counter!(events),
     counter!(poll_hits),
     counter!(poll_misses),
+    counter!(events_held),
+    counter!(events_expired),
+    counter!(batch_1),
+    counter!(batch_2_3),
+    counter!(batch_4_7),
+    counter!(batch_8_15),
+    counter!(batch_16_31),
+    counter!(batch_32_63),
+    counter!(batch_64_127),
+    counter!(batch_128_up),
 ];
 
 /// The files of a device.
@@ -79,6 +91,7 @@ const COUNTERS: [(File<Statistics>, File<Counters>); 16] = [
 pub(crate) struct Files {
     _disk: sysfs::Files<Disk>,
     _totals: sysfs::Files<Statistics>,
+    _moderation: sysfs::Files<Backend>,
     rings: KVec<sysfs::Files<Counters>>,
 }
 
@@ -88,6 +101,7 @@ impl Files {
         dev: &DeviceRef,
         disk: Arc<Disk>,
         statistics: Arc<Statistics>,
+        backend: Arc<Backend>,
     ) -> Result<Self> {
         let of_disk = [
             File {
@@ -107,6 +121,7 @@ impl Files {
         Ok(Self {
             _disk: sysfs::Files::new(dev, None, &of_disk, disk)?,
             _totals: sysfs::Files::new(dev, Some(folder), &totals, statistics)?,
+            _moderation: moderation::files(dev, backend)?,
             rings: KVec::new(),
         })
     }

@@ -23,8 +23,7 @@ use crate::{
     mover::Mover,
     pressure,
     statistics::Counters,
-    LOG_STATS,
-    POLL_USECS, //
+    LOG_STATS, //
 };
 use kernel::{
     prelude::*,
@@ -51,7 +50,15 @@ use xen::{
         },
         Status, //
     },
-    moderation::Polling,
+    moderation::{
+        settings::DEFAULT_PRIORITY,
+        Backstop,
+        HoldOff,
+        Moderated,
+        Polling,
+        Setting,
+        Settings, //
+    },
     ring::{
         Back,
         Impossible,
@@ -111,6 +118,11 @@ impl Handle {
     /// answered.
     pub(crate) fn close(&self) {
         self.closing.store(true, Release);
+        self.wake();
+    }
+
+    /// Has the ring's thread look at everything.
+    pub(crate) fn wake(&self) {
         self.signal.raise();
     }
 }
@@ -137,6 +149,7 @@ pub(crate) struct Parts<W: Wire> {
 /// frontend's memory, of which nothing is mapped any more; and the ring's pages.
 pub(crate) struct Ring<W: Wire> {
     parts: Parts<W>,
+    backstop: Backstop<Signal>,
     held: Option<(Held, u64)>,
     /// A barrier is under way: nothing that came after it may begin.
     barrier: bool,
@@ -154,7 +167,19 @@ pub(crate) struct Ring<W: Wire> {
     complained: bool,
     /// A request made no sense since the thread last slept.
     penalty: bool,
+    /// What is set of events, as of this round.
+    settings: Settings,
+    priority: u32,
     polling: Polling,
+    hold_off: HoldOff,
+    /// With which request the next event comes, as of when the thread last slept.
+    ahead: u32,
+    /// The timer came first.
+    expired: bool,
+    /// Requests taken since then.
+    taken: u32,
+    /// ... and how many were without an answer at once, at most.
+    depth: u32,
     /// Since when there has been no request, in nanoseconds since the machine was started, if there
     /// is none.
     idle: Option<u64>,
@@ -177,6 +202,14 @@ impl<W: Wire + 'static> Ring<W> {
         // No more requests can be without their answers.
         let most = parts.back.entries() as usize;
         Ok(Self {
+            backstop: Backstop::new(parts.handle.signal.clone())?,
+            settings: parts.backend.live().settings(),
+            priority: DEFAULT_PRIORITY,
+            hold_off: HoldOff::new(),
+            ahead: 1,
+            expired: false,
+            taken: 0,
+            depth: 0,
             held: None,
             barrier: false,
             under_way: 0,
@@ -211,6 +244,7 @@ impl<W: Wire + 'static> Ring<W> {
     fn round(&mut self, thread: &Current<'_>) -> bool {
         thread.signal().take();
         self.now = pressure::now();
+        self.look_at_settings();
         // Asked each time: a thread that does not know that it is to stop does not sleep.
         let stop = thread.should_stop();
         let closing = stop || self.is_closing();
@@ -240,15 +274,78 @@ impl<W: Wire + 'static> Ring<W> {
             if self.poll(thread) {
                 return true;
             }
-            match self.parts.back.wait_for_requests() {
+            match self.ask() {
                 Ok(true) => return true,
                 Ok(false) => {}
                 Err(impossible) => self.break_off(impossible),
             }
+        } else {
+            // Whatever it waits for wakes the thread.
+            self.ahead = 1;
         }
         self.end_event();
         thread.sleep(self.rest());
+        if self.ahead > 1 {
+            self.expired |= self.backstop.release();
+        }
         true
+    }
+
+    /// Asks for an event with one of the next requests. Says whether there are enough of them already.
+    fn ask(&mut self) -> Result<bool, Impossible> {
+        let taken = core::mem::replace(&mut self.taken, 0);
+        let depth = core::mem::replace(&mut self.depth, 0);
+        let expired = core::mem::replace(&mut self.expired, false);
+        if taken > 0 {
+            if expired {
+                self.parts.counters.events_expired.add(1);
+                self.hold_off.expired(taken);
+            } else {
+                self.hold_off.learn(depth);
+            }
+            self.parts.counters.count_batch(taken);
+        }
+        // The ring has no room for more requests than that, so half of them must do.
+        let room = self.parts.back.entries() - self.parts.back.unanswered();
+        let most = (room / 2).max(1);
+        // If the timer has found none, the next one is worth an event. If the thread was woken by the
+        // block device, events are held off as before.
+        self.ahead = if taken > 0 || self.ahead > 1 && !expired {
+            self.hold_off.ahead(&self.settings).min(most)
+        } else {
+            1
+        };
+        if self.ahead > 1 {
+            self.backstop.hold(self.settings.nanoseconds());
+        }
+        let enough = self.parts.back.wait_for_requests_beyond(self.ahead - 1)?;
+        if enough {
+            self.backstop.release();
+        } else {
+            self.parts
+                .counters
+                .events_held
+                .add(u64::from(self.ahead > 1));
+        }
+        Ok(enough)
+    }
+
+    /// Sees what is set of events.
+    fn look_at_settings(&mut self) {
+        let live = self.parts.backend.live();
+        self.settings = live.settings();
+        let priority = live.get(Setting::Priority);
+        if priority == self.priority {
+            return;
+        }
+        self.priority = priority;
+        if let Err(errno) = self.parts.channel.set_priority(priority) {
+            pr_warn!(
+                "({}): events have no priorities here, error {}\n",
+                *self.parts.name,
+                errno.to_errno()
+            );
+        }
     }
 
     /// How long to sleep if nobody wakes the thread, in milliseconds.
@@ -269,7 +366,7 @@ impl<W: Wire + 'static> Ring<W> {
     /// Looks for something to do for some time before the thread sleeps.
     fn poll(&mut self, thread: &Current<'_>) -> bool {
         let begun = *self.idle.get_or_insert_with(xen::thread::now);
-        let span = self.polling.span(longest_poll());
+        let span = self.polling.span(self.settings.poll_nanoseconds());
         if span == 0 {
             return false;
         }
@@ -483,11 +580,6 @@ impl<W: Wire + 'static> Ring<W> {
             most
         );
     }
-}
-
-/// How long a ring may be looked at before its thread sleeps, in nanoseconds.
-fn longest_poll() -> u64 {
-    u64::from(POLL_USECS.get()).saturating_mul(1000)
 }
 
 /// Whether a transfer has read something.

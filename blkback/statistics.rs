@@ -17,6 +17,10 @@ use kernel::{
         SpinLock, //
     },
 };
+use xen::moderation::histogram::{
+    class,
+    CLASSES, //
+};
 
 /// A number that only grows.
 pub(crate) struct Counter(Atomic<u64>);
@@ -72,6 +76,26 @@ pub(crate) struct Counters {
     pub(crate) poll_hits: Counter,
     /// Times that it did not.
     pub(crate) poll_misses: Counter,
+    /// Times that the next event was asked for later than at the next request.
+    pub(crate) events_held: Counter,
+    /// Times that the timer then came before the event, and there were requests.
+    pub(crate) events_expired: Counter,
+    /// How often so many requests were taken from one sleep of the thread to the next.
+    pub(crate) batch_1: Counter,
+    /// Likewise.
+    pub(crate) batch_2_3: Counter,
+    /// Likewise.
+    pub(crate) batch_4_7: Counter,
+    /// Likewise.
+    pub(crate) batch_8_15: Counter,
+    /// Likewise.
+    pub(crate) batch_16_31: Counter,
+    /// Likewise.
+    pub(crate) batch_32_63: Counter,
+    /// Likewise.
+    pub(crate) batch_64_127: Counter,
+    /// Likewise.
+    pub(crate) batch_128_up: Counter,
 }
 
 /// How a counter is found.
@@ -96,6 +120,33 @@ impl Counters {
             events: Counter::new(),
             poll_hits: Counter::new(),
             poll_misses: Counter::new(),
+            events_held: Counter::new(),
+            events_expired: Counter::new(),
+            batch_1: Counter::new(),
+            batch_2_3: Counter::new(),
+            batch_4_7: Counter::new(),
+            batch_8_15: Counter::new(),
+            batch_16_31: Counter::new(),
+            batch_32_63: Counter::new(),
+            batch_64_127: Counter::new(),
+            batch_128_up: Counter::new(),
+        }
+    }
+
+    /// So many requests were taken from one sleep of the thread to the next.
+    pub(crate) fn count_batch(&self, requests: u32) {
+        let classes: [&Counter; CLASSES] = [
+            &self.batch_1,
+            &self.batch_2_3,
+            &self.batch_4_7,
+            &self.batch_8_15,
+            &self.batch_16_31,
+            &self.batch_32_63,
+            &self.batch_64_127,
+            &self.batch_128_up,
+        ];
+        if let Some(counter) = class(requests).and_then(|class| classes.get(class)) {
+            counter.add(1);
         }
     }
 }

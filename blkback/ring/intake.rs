@@ -3,7 +3,6 @@
 //! From the ring to the block device: requests are taken, checked, given their data, and begun.
 
 use super::{
-    longest_poll,
     Ring,
     BUDGET,
     PATIENCE, //
@@ -61,8 +60,10 @@ impl<W: Wire + 'static> Ring<W> {
                         self.busy = true;
                         if let Some(begun) = self.idle.take() {
                             let gap = xen::thread::now().saturating_sub(begun);
-                            self.polling.learn(gap, longest_poll());
+                            self.polling.learn(gap, self.settings.poll_nanoseconds());
                         }
+                        self.taken = self.taken.saturating_add(1);
+                        self.depth = self.depth.max(self.parts.back.unanswered());
                         match decode::<W>(&request) {
                             Ok(request) => self.consider(request),
                             Err((answer, malformed)) => {
