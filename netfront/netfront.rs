@@ -16,6 +16,7 @@
 //! | `queue.rs`        | a queue of it, connected or not                                |
 //! | `poller.rs`       | polling a queue                                                |
 //! | `sender.rs`       | packets to the backend: one hot path                           |
+//! | `contents.rs`     | what of a packet is copied                                     |
 //! | `transmit.rs`     | how packets become requests (pure)                             |
 //! | `receiver.rs`     | packets from the backend: the other hot path                   |
 //! | `receive.rs`      | how responses become packets (pure)                            |
@@ -29,6 +30,7 @@
 
 mod changes;
 mod connection;
+mod contents;
 mod control_ring;
 mod fault;
 mod features;

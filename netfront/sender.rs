@@ -8,6 +8,11 @@
 //! as the backend has not answered.
 
 use crate::{
+    contents::{
+        plan_copy,
+        Data,
+        Source, //
+    },
     fault::Fault,
     groups::Change,
     stats::TxStats,
@@ -26,7 +31,6 @@ use kernel::prelude::*;
 use xen::{
     grant::{
         Access,
-        BouncePage,
         Grant,
         PersistentPage,
         PersistentPool,
@@ -36,14 +40,12 @@ use xen::{
         Gso,
         Status,
         Tx,
-        FRAME_SIZE,
         TX_SLOTS, //
     },
     net::{
         self,
         xdp::Frame,
         Features,
-        PieceFrame,
         TxPacket,
         View, //
     },
@@ -67,54 +69,6 @@ const LEAST: u32 = MAX_SLOTS;
 /// Packets of up to so many bytes are copied as a whole.
 const COPY_WHOLE: u32 = 2048;
 
-/// What has the data of a packet.
-trait Data {
-    /// Copies bytes from a position on to an offset of a page; [`false`] if that cannot be.
-    fn copy_to(&self, position: u32, length: u32, page: &mut BouncePage, offset: u32) -> bool;
-
-    /// The frame of a fragment, from a position in it on, if that can be granted.
-    fn frame(&self, fragment: u32, within: u32) -> Option<PieceFrame<'_>>;
-}
-
-impl Data for TxPacket {
-    fn copy_to(&self, position: u32, length: u32, page: &mut BouncePage, offset: u32) -> bool {
-        self.copy_to(position, length, page, offset)
-    }
-
-    fn frame(&self, fragment: u32, within: u32) -> Option<PieceFrame<'_>> {
-        self.piece(fragment, within)?.frame()
-    }
-}
-
-impl Data for Frame {
-    fn copy_to(&self, position: u32, length: u32, page: &mut BouncePage, offset: u32) -> bool {
-        self.copy_to(position, length, page, offset)
-    }
-
-    fn frame(&self, _fragment: u32, _within: u32) -> Option<PieceFrame<'_>> {
-        // Its memory goes back at once to where it is from.
-        None
-    }
-}
-
-/// Has the first `length` bytes of a packet copied.
-fn plan_copy(parts: &mut KVec<Part<Source>>, length: u32) -> Result<(), Obstacle> {
-    let mut position = 0;
-    while position < length {
-        let part = Part {
-            frame: Source::Copy { position },
-            offset: 0,
-            length: (length - position).min(FRAME_SIZE),
-        };
-        position += part.length;
-        // There is room for as many as a packet may have.
-        parts
-            .push_within_capacity(part)
-            .map_err(|_| Obstacle::Linearize)?;
-    }
-    Ok(())
-}
-
 /// Memory that the backend may read until it answers.
 enum Loan {
     /// It has been answered, or was never sent.
@@ -136,19 +90,6 @@ struct Slot {
     packet: Option<TxPacket>,
     length: u32,
     left: u16,
-}
-
-/// Where the data of a part of a packet is.
-#[derive(Clone, Copy)]
-enum Source {
-    /// It is copied, from this position in the packet on.
-    Copy { position: u32 },
-    /// It is in a fragment, `within` bytes behind its start.
-    Fragment {
-        fragment: u32,
-        within: u32,
-        position: u32,
-    },
 }
 
 /// A part that the backend may read.

@@ -39,7 +39,8 @@ static __always_inline __u16 swapped(__u16 value)
 }
 
 /* Back to where it has come from. The sums stay the same. */
-static __always_inline void turn(struct ethhdr *frame, struct iphdr *packet, struct udphdr *datagram)
+static __always_inline void turn(struct ethhdr *frame, struct iphdr *packet,
+				 struct udphdr *datagram)
 {
 	__u8 address[ETH_ALEN];
 	__u32 source = packet->saddr;
