@@ -322,7 +322,8 @@ impl Connection {
                 .bind(dev, &napi, &name, index)
                 .map_err(|errno| keys.failed(errno))?;
             // Guests begin with different processors, since many have interfaces of one queue.
-            line.prefer_cpu(index.wrapping_add(dev.otherend_id().into()));
+            let nth = index.wrapping_add(dev.otherend_id().into());
+            line.prefer_cpu(nth, &queue.places);
             queue
                 .connect(rings, line, napi)
                 .map_err(failed("allocating memory"))?;

@@ -35,6 +35,7 @@ use xen::{
         Napi,
         Netdev,
         NoSoftirqs,
+        Places,
         Polling,
         QueueTotals,
         Settled,
@@ -66,6 +67,8 @@ pub(crate) struct Queue {
     index: u32,
     netdev: Arc<Netdev>,
     rules: Arc<Rules>,
+    /// Where its channels have been.
+    pub(crate) places: Places,
     #[pin]
     from_guest: SpinLock<Option<Link<GuestTx>>>,
     #[pin]
@@ -142,6 +145,7 @@ impl Queue {
                 index,
                 netdev,
                 rules,
+                places: Places::default(),
                 from_guest <- new_spinlock!(None, "netback::Queue::from_guest"),
                 to_guest <- new_spinlock!(None, "netback::Queue::to_guest"),
                 outbox <- outbox,
@@ -193,6 +197,9 @@ impl Queue {
         let rx = self.to_guest.lock().take();
         let waiting = self.outbox.close();
         drop(scope);
+        if let Some(link) = &tx {
+            link.line.remember_cpu(&self.places);
+        }
         // The channels are dropped before the rings: then no handler looks at them.
         let (tx, tx_line) = tx.map(|link| (link.ring, link.line)).unzip();
         let (rx, rx_line) = rx.map(|link| (link.ring, link.line)).unzip();

@@ -250,7 +250,7 @@ impl Connection {
                 |_, name, events| Channel::named(dev, name, events),
             )
             .map_err(lacking("making an event channel", "event channels"))?;
-            line.prefer_cpu(index);
+            line.prefer_cpu(index, &queue.places);
             announced.push(
                 Announced {
                     tx_gref: sender.gref(),

@@ -38,6 +38,7 @@ use xen::{
         Line,
         Netdev,
         NoSoftirqs,
+        Places,
         Polling,
         QueueTotals,
         Settled,
@@ -69,6 +70,8 @@ pub(crate) struct Queue {
     netdev: Arc<Netdev>,
     /// The interface's program.
     program: Arc<ProgramSlot>,
+    /// Where its channels have been.
+    pub(crate) places: Places,
     #[pin]
     tx: SpinLock<Side<Sender, TxStats>>,
     #[pin]
@@ -101,6 +104,7 @@ impl Queue {
                 index,
                 netdev,
                 program,
+                places: Places::default(),
                 tx <- new_spinlock!(
                     Side { link: None, stats: TxStats::default(), stopped: false },
                     "netfront::Queue::tx"
@@ -144,6 +148,9 @@ impl Queue {
         let receiver = self.rx.lock().link.take();
         drop(scope);
         self.netdev.reset_queue(self.index);
+        if let Some(link) = &sender {
+            link.line.remember_cpu(&self.places);
+        }
         // The channels are dropped before the rings: then no handler looks at them.
         let (sender, tx_line) = sender.map(|link| (link.ring, link.line)).unzip();
         let (receiver, rx_line) = receiver.map(|link| (link.ring, link.line)).unzip();

@@ -21,6 +21,10 @@ use kernel::{
     prelude::*,
     str::CString,
     sync::{
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
         Arc,
         ArcBorrow, //
     },
@@ -222,11 +226,26 @@ impl<H: Handler> Channel<H> {
         set_priority(self.irq, priority)
     }
 
-    /// Has events handled by the processor that comes as number `nth` among those that are online, counted
-    /// round; users can choose another one. Process context.
-    pub fn prefer_cpu(&self, nth: u32) {
-        // SAFETY: `irq` is bound by the type invariant; `drop` takes the hint back.
-        unsafe { bindings::xen_irq_prefer_cpu(self.irq, nth) };
+    /// Has events handled by the processor that `place` remembers, or, if there is none, by the one that
+    /// comes as number `nth` among those that are online, counted round; users can choose another one.
+    /// Process context.
+    pub fn prefer_cpu(&self, nth: u32, place: &Place) {
+        let remembered = place.cpu.load(Relaxed);
+        // SAFETY: `irq` is bound by the type invariant; `drop` takes the hint back. The function looks at
+        // whether there is such a processor.
+        if remembered == Place::NOWHERE
+            || !unsafe { bindings::xen_irq_use_cpu(self.irq, remembered) }
+        {
+            // SAFETY: As above.
+            unsafe { bindings::xen_irq_prefer_cpu(self.irq, nth) };
+        }
+    }
+
+    /// Has `place` remember which processor handles the events now. Process context.
+    pub fn remember_cpu(&self, place: &Place) {
+        // SAFETY: `irq` is bound by the type invariant.
+        let cpu = unsafe { bindings::xen_irq_cpu(self.irq) };
+        place.cpu.store(cpu, Relaxed);
     }
 
     /// Says what became of an event whose handler has returned [`Outcome::Later`]. To be called once
@@ -249,6 +268,30 @@ impl<H: Handler> Channel<H> {
             unsafe { bindings::xen_irq_lateeoi(irq as c_uint, flags) };
         }
         bindings::irqreturn::IRQ_HANDLED
+    }
+}
+
+/// Which processor has handled a channel's events, for the channel that comes after it: users may have
+/// chosen it.
+pub struct Place {
+    cpu: Atomic<u32>,
+}
+
+impl Place {
+    /// No processor has that number.
+    const NOWHERE: u32 = u32::MAX;
+
+    /// That of a channel that there has not been yet.
+    pub const fn new() -> Self {
+        Self {
+            cpu: Atomic::new(Self::NOWHERE),
+        }
+    }
+}
+
+impl Default for Place {
+    fn default() -> Self {
+        Self::new()
     }
 }
 

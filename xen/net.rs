@@ -72,7 +72,8 @@ pub use self::{
         Events,
         Line,
         Owed,
-        Owing, //
+        Owing,
+        Places, //
     },
     napi::{
         Napi,

@@ -14,7 +14,8 @@ use super::{
 use crate::evtchn::{
     Channel,
     Handler,
-    Outcome, //
+    Outcome,
+    Place, //
 };
 use core::fmt;
 use kernel::{
@@ -97,6 +98,13 @@ impl<P: Owing> Handler for Events<P> {
     }
 }
 
+/// Where a queue's channels have been, by direction.
+#[derive(Default)]
+pub struct Places {
+    tx: Place,
+    rx: Place,
+}
+
 /// The channels of a queue: one for each direction, or one for both.
 pub struct Line<P: Owing> {
     tx: Arc<Channel<Events<P>>>,
@@ -166,11 +174,20 @@ impl<P: Owing> Line<P> {
         self.rx.as_ref().unwrap_or(&self.tx)
     }
 
-    /// Has one processor handle the events of both directions, see [`Channel::prefer_cpu`].
-    pub fn prefer_cpu(&self, nth: u32) {
-        self.tx.prefer_cpu(nth);
+    /// Has one processor handle the events of both directions, which are polled together, unless users have
+    /// chosen others before. See [`Channel::prefer_cpu`].
+    pub fn prefer_cpu(&self, nth: u32, places: &Places) {
+        self.tx.prefer_cpu(nth, &places.tx);
         if let Some(channel) = &self.rx {
-            channel.prefer_cpu(nth);
+            channel.prefer_cpu(nth, &places.rx);
+        }
+    }
+
+    /// Has `places` remember which processors do. Process context.
+    pub fn remember_cpu(&self, places: &Places) {
+        self.tx.remember_cpu(&places.tx);
+        if let Some(channel) = &self.rx {
+            channel.remember_cpu(&places.rx);
         }
     }
 
