@@ -73,7 +73,7 @@ guest_ramdisk() {
 		release=$(uname -r)
 		mkdir -p $folder/usr/bin $folder/usr/lib/xenvm
 		cp /run/job/guest/init $folder/init
-		cp /run/job/bin/guest-agent /run/job/guest/guest-driver $folder/usr/bin/ || return
+		cp /run/job/bin/guest-agent /run/job/bin/datagrams /run/job/guest/guest-driver $folder/usr/bin/ || return
 		cp "/run/job/modules/$release/"*.ko $folder/usr/lib/xenvm/ 2>/dev/null
 		{
 			cat /srv/guest.cpio /run/modules/guest-modules.cpio
