@@ -18,7 +18,7 @@ DOM0_PACKAGES = """
     xen-utils-4.20 xen-utils-common xenstore-utils xen-hypervisor-4.20-amd64 qemu-system-xen
     iproute2 iputils-ping fio iperf3 ethtool kmod e2fsprogs xfsprogs procps util-linux mount
     bridge-utils busybox-static cpio udev gawk nftables tcpdump socat wireguard-tools python3
-    python3-yaml
+    python3-yaml bpftool
 """.split()
 
 

@@ -4,6 +4,7 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import threading
@@ -11,7 +12,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from . import cache, cli, modules, process
+from . import cache, cli, kernel_tests, modules, process
 from .machine import Machine, Options
 from .progress import Failure, say
 from .results import Totals, parse
@@ -44,6 +45,8 @@ class Test:
         self.xen_args = tuple(header.get("xen-arg", "").split())
         # Another CPU model, likewise.
         self.cpu = header.get("cpu")
+        # The kernel's own tests, in the folder `kernel` beside the tests' folders.
+        self.needs_kernel_tests = "kernel-tests" in header.get("needs", "").split()
         self.allowed = [re.compile(pattern) for pattern in header.get("allow-console", [])]
         self.lines = []
         self.begun = 0.0
@@ -63,7 +66,7 @@ def header_of(script):
     for line in script.read_text().splitlines():
         if not line.startswith("#"):
             break
-        match = re.match(r"# (pairs|control|timeout|allow-console|tier|xen-arg|cpu): *(.*)", line)
+        match = re.match(r"# (pairs|control|timeout|allow-console|tier|xen-arg|cpu|needs): *(.*)", line)
         if match and match.group(1) == "allow-console":
             header.setdefault("allow-console", []).append(match.group(2))
         elif match:
@@ -208,6 +211,8 @@ class Boot:
         for group in {test.script.parent for test in tests}:
             target = machine.folder / "job/job" / group.name
             subprocess.run(["cp", "-r", str(group), str(target)], check=True)
+        if any(test.needs_kernel_tests for test in tests):
+            shutil.copytree(kernel_tests.tree(), machine.folder / "job/job/kernel")
         say(f"booting for {len(tests)} tests, run folder {machine.folder}")
         try:
             with machine:
