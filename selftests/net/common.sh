@@ -52,7 +52,7 @@ to_guest() {
 # from_guest MIB [ADDRESS]: the other way.
 from_guest() {
 	local address=${2:-10.0.0.1} sent
-	bash -c "$(receiver 5002)" &
+	timeout "$(stretch 120)" bash -c "$(receiver 5002)" &
 	wait_for 10 listens 5002 || return
 	sent=$(guest_run n 120 "head -c $(($1 << 20)) /dev/urandom >/tmp/sent && sha256sum </tmp/sent
 		cat /tmp/sent >/dev/tcp/$address/5002; rm /tmp/sent") || return
