@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# The same while data passes: nothing is lost or damaged.
+# The same while data passes: nothing is lost or damaged (cases N04, N07).
 # control: rust/rust rust/c c/rust c/c
 # allow-console: xennet_disconnect_backend
 # timeout: 300
