@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# Rates hold for the device, in each direction, and can be changed at any time.
+# Case N27: rates hold for the device, in each direction, and can be changed at any time.
 # control: rust/rust c/rust
 # allow-console: xennet_disconnect_backend
 # timeout: 240
