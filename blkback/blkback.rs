@@ -197,9 +197,9 @@ xen::module_param! {
 static MODERATION: Defaults = Defaults {
     frames: &FRAMES,
     usecs: &USECS,
-    poll_usecs: &POLL_USECS,
+    poll_usecs: Some(&POLL_USECS),
     adaptive: &ADAPTIVE,
-    priority: &PRIORITY,
+    priority: Some(&PRIORITY),
 };
 
 /// Where devices change their state: off the one thread that serves the whole bus.

@@ -8,6 +8,7 @@
 //! | what                | how                                                                    |
 //! |---------------------|------------------------------------------------------------------------|
 //! | [`HoldOff`]         | how far ahead the next event is asked for, learnt from recent history  |
+//! | [`packets`]         | the same for packets, of several slots each                           |
 //! | [`Backstop`]        | the timer that ends a hold-off in any case                             |
 //! | [`Polling`]         | how long a ring is looked at before events are asked for               |
 //! | [`Histogram`]       | how many messages were found at a time                                 |
@@ -22,6 +23,7 @@ mod backstop;
 pub mod histogram;
 mod hold_off;
 mod live;
+pub mod packets;
 mod polling;
 pub mod settings;
 
@@ -35,6 +37,7 @@ pub use self::{
     live::{
         files,
         Defaults,
+        Keys,
         Live,
         Moderated, //
     },
@@ -44,6 +47,19 @@ pub use self::{
         Settings, //
     },
 };
+
+/// Keys of what an interface receives.
+pub const RX_KEYS: Keys = [
+    c"moderation-rx_frames",
+    c"moderation-rx_usecs",
+    c"moderation-rx_adaptive",
+];
+/// The same of what it sends.
+pub const TX_KEYS: Keys = [
+    c"moderation-tx_frames",
+    c"moderation-tx_usecs",
+    c"moderation-tx_adaptive",
+];
 
 /// Value of a module parameter that is the default of [`Setting::Frames`].
 pub type Frames = crate::param::Ranged<{ settings::MIN_FRAMES }, { settings::MAX_FRAMES }>;

@@ -36,6 +36,7 @@ mod xen {
     pub(crate) mod moderation {
         pub(crate) mod histogram;
         pub(crate) mod hold_off;
+        pub(crate) mod packets;
         pub(crate) mod polling;
         pub(crate) mod settings;
     }

@@ -4,8 +4,10 @@
 
 use super::{
     settings::{
+        Refused,
         Setting,
-        Settings, //
+        Settings,
+        DEFAULT_PRIORITY, //
     },
     Frames,
     Priority,
@@ -50,12 +52,12 @@ pub struct Defaults {
     pub frames: &'static Param<Frames>,
     /// See [`Setting::Usecs`].
     pub usecs: &'static Param<Usecs>,
-    /// See [`Setting::PollUsecs`].
-    pub poll_usecs: &'static Param<Usecs>,
+    /// See [`Setting::PollUsecs`]; [`None`] if nobody polls.
+    pub poll_usecs: Option<&'static Param<Usecs>>,
     /// See [`Setting::Adaptive`].
     pub adaptive: &'static Param<bool>,
-    /// See [`Setting::Priority`].
-    pub priority: &'static Param<Priority>,
+    /// See [`Setting::Priority`]; [`None`] if that is nobody's choice.
+    pub priority: Option<&'static Param<Priority>>,
 }
 
 impl Defaults {
@@ -64,14 +66,20 @@ impl Defaults {
         match setting {
             Setting::Frames => self.frames.get().number(),
             Setting::Usecs => self.usecs.get().number(),
-            Setting::PollUsecs => self.poll_usecs.get().number(),
+            Setting::PollUsecs => self.poll_usecs.map_or(0, |param| param.get().number()),
             Setting::Adaptive => self.adaptive.get().into(),
-            Setting::Priority => self.priority.get().number(),
+            Setting::Priority => self
+                .priority
+                .map_or(DEFAULT_PRIORITY, |param| param.get().number()),
         }
     }
 }
 
-/// What is set for a device. What is not set is what the module's parameters say, at any time.
+/// What a toolstack calls the settings of one direction of an interface: frames, usecs, and adaptive.
+pub type Keys = [&'static CStr; 3];
+
+/// What is set for a device, or for one direction of an interface. What is not set is what the module's
+/// parameters say, at any time.
 pub struct Live {
     values: [Atomic<u32>; Setting::ALL.len()],
     defaults: &'static Defaults,
@@ -107,6 +115,24 @@ impl Live {
         }
     }
 
+    /// Changes several settings, or none of them if there is one that cannot be like that. Those that are so
+    /// already stay as they are: if they follow the module's parameters, they go on with that. Any context.
+    ///
+    /// # Errors
+    ///
+    /// Which value is out of range.
+    pub fn change(&self, values: &[(Setting, u32)]) -> Result<(), Refused> {
+        for &(setting, value) in values {
+            setting.check(value)?;
+        }
+        for &(setting, value) in values {
+            if self.get(setting) != value {
+                self.set(setting, value);
+            }
+        }
+        Ok(())
+    }
+
     fn set(&self, setting: Setting, value: u32) {
         // CAST: One of a few.
         if let Some(place) = self.values.get(setting as usize) {
@@ -122,6 +148,14 @@ impl Live {
         self.read_key::<2>(dir, c"moderation-poll_usecs")?;
         self.read_key::<3>(dir, c"moderation-adaptive")?;
         self.read_key::<4>(dir, c"moderation-priority")
+    }
+
+    /// The same for one direction of an interface, whose keys have other names. Process context.
+    pub fn read_keys_of(&self, dir: &CStr, keys: &Keys) -> Result<(), KeyError> {
+        let [frames, usecs, adaptive] = *keys;
+        self.read_key::<0>(dir, frames)?;
+        self.read_key::<1>(dir, usecs)?;
+        self.read_key::<3>(dir, adaptive)
     }
 
     fn read_key<const N: usize>(&self, dir: &CStr, key: &'static CStr) -> Result<(), KeyError> {

@@ -42,6 +42,7 @@ mod xen {
         pub mod hold_off;
         #[cfg(test)]
         mod model;
+        pub mod packets;
         pub mod polling;
         pub mod settings;
     }
