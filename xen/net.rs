@@ -9,6 +9,7 @@
 //! | [`Registration`] | `struct net_device`, registered                           |
 //! | [`Napi`]         | `struct napi_struct`                                      |
 //! | [`Line`]         | the event channels of a queue                             |
+//! | [`Moderator`]    | `struct hrtimer`, by which it is polled in time           |
 //! | [`TxPacket`]     | `struct sk_buff` that is to be sent                       |
 //! | [`RxPacket`]     | `struct sk_buff` that is being received                   |
 //! | [`ReadyList`]    | those on their way to the network stack                   |
@@ -32,6 +33,7 @@ mod ethtool;
 mod exports;
 mod imports;
 mod line;
+mod moderator;
 mod napi;
 mod offer;
 mod owed;
@@ -75,6 +77,7 @@ pub use self::{
         Owing,
         Places, //
     },
+    moderator::Moderator,
     napi::{
         Napi,
         NapiGuard,

@@ -201,6 +201,21 @@ void rust_helper_xen_net_tx_wake(struct net_device *dev, unsigned int queue)
 	netif_tx_wake_queue(netdev_get_tx_queue(dev, queue));
 }
 
+/* Whether the driver or the queue's limit has stopped it. */
+bool rust_helper_xen_net_tx_is_stopped(struct net_device *dev, unsigned int queue);
+bool rust_helper_xen_net_tx_is_stopped(struct net_device *dev, unsigned int queue)
+{
+	return netif_xmit_stopped(netdev_get_tx_queue(dev, queue));
+}
+
+/* Tells whoever has asked by netlink why something cannot be; `why` is static. */
+void rust_helper_xen_net_explain(struct netlink_ext_ack *extack, const char *why);
+void rust_helper_xen_net_explain(struct netlink_ext_ack *extack, const char *why)
+{
+	if (extack)
+		extack->_msg = why;
+}
+
 bool rust_helper_xen_net_tx_sent(struct net_device *dev, unsigned int queue,
 				 unsigned int bytes, bool more);
 bool rust_helper_xen_net_tx_sent(struct net_device *dev, unsigned int queue,

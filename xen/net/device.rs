@@ -306,6 +306,13 @@ impl Netdev {
         }
     }
 
+    /// Whether no packet of a queue is sent now, be it for lack of room or for the queue's limit. Any context.
+    #[inline]
+    pub fn is_stopped(&self, queue: u32) -> bool {
+        // SAFETY: The interface is valid and has the queue.
+        queue < self.queues && unsafe { bindings::xen_net_tx_is_stopped(self.as_raw(), queue) }
+    }
+
     /// Tells the queue's limit that bytes have been given to the other end, and says whether that must
     /// be told at once, rather than with the packets that `more` says will follow. With the queue's
     /// lock held, as [`Operations::transmit`] is called.

@@ -15,7 +15,10 @@ use super::{
     Rtnl,
     TxPacket, //
 };
-use crate::bindings;
+use crate::{
+    bindings,
+    moderation::Live, //
+};
 use core::{
     ffi::CStr,
     marker::PhantomData,
@@ -247,6 +250,19 @@ pub trait Operations: Sized + Send + Sync + 'static {
         let _ = (processor, frames);
     }
 
+    /// Whether users can have events of what is received held off, and of what is sent.
+    const MODERATES: (bool, bool) = (false, false);
+
+    /// What is set of the events of what is received. Process context.
+    fn rx_moderation(&self) -> Option<&Live> {
+        None
+    }
+
+    /// The same of what is sent. Process context.
+    fn tx_moderation(&self) -> Option<&Live> {
+        None
+    }
+
     /// Has it use another number of queues. Process context.
     ///
     /// # Errors
@@ -303,6 +319,11 @@ impl<T: Operations> Table<T> {
         table.get_ringparam = Some(Self::get_ringparam);
         table.get_channels = Some(Self::get_channels);
         table.set_channels = Some(Self::set_channels);
+        if T::MODERATES.0 || T::MODERATES.1 {
+            table.supported_coalesce_params = Self::COALESCE_PARAMETERS;
+            table.get_coalesce = Some(Self::get_coalesce);
+            table.set_coalesce = Some(Self::set_coalesce);
+        }
         if T::CHOOSES_QUEUES {
             table.get_rx_ring_count = Some(Self::get_rx_ring_count);
             table.get_rxfh_key_size = Some(Self::get_rxfh_key_size);

@@ -9,6 +9,10 @@ use super::{
 };
 use crate::{
     bindings,
+    moderation::{
+        Live,
+        Setting, //
+    },
     net::{
         FlowFields,
         FlowKind,
@@ -16,7 +20,10 @@ use crate::{
         Rtnl, //
     },
 };
-use core::slice;
+use core::{
+    ffi::CStr,
+    slice, //
+};
 use kernel::{
     error::from_result,
     prelude::*, //
@@ -24,6 +31,27 @@ use kernel::{
 
 /// The hash of Toeplitz, as `ethtool_rxfh_param` names it.
 const TOEPLITZ: u8 = 1 << bindings::ETH_RSS_HASH_TOP_BIT;
+
+/// Which settings of a direction users are told of that cannot be as they want them.
+fn refusal(is_rx: bool, setting: Setting) -> &'static CStr {
+    // The ranges of `Setting::range`.
+    match (is_rx, setting) {
+        (true, Setting::Frames) => c"rx-frames must be from 1 to 512",
+        (true, Setting::Usecs) => c"rx-usecs must be from 0 to 100000",
+        (false, Setting::Frames) => c"tx-frames must be from 1 to 512",
+        (false, Setting::Usecs) => c"tx-usecs must be from 0 to 100000",
+        _ => c"out of range",
+    }
+}
+
+/// What is set of a direction: microseconds, packets, and whether that is the most.
+fn coalescing(live: &Live) -> (u32, u32, u32) {
+    (
+        live.get(Setting::Usecs),
+        live.get(Setting::Frames),
+        live.get(Setting::Adaptive),
+    )
+}
 
 /// # Safety
 ///
@@ -122,6 +150,93 @@ impl<T: Operations> Table<T> {
         // SAFETY: The kernel hands over a valid structure.
         let count = unsafe { (*raw).combined_count };
         from_result(|| this.set_channels(count, &Rtnl::held()).map(|()| 0))
+    }
+
+    /// Parameters that users can set, `ETHTOOL_COALESCE_*`.
+    pub(super) const COALESCE_PARAMETERS: u32 = {
+        let (rx, tx) = T::MODERATES;
+        let mut all = 0;
+        if rx {
+            all |= bindings::ETHTOOL_COALESCE_RX_USECS
+                | bindings::ETHTOOL_COALESCE_RX_MAX_FRAMES
+                | bindings::ETHTOOL_COALESCE_USE_ADAPTIVE_RX;
+        }
+        if tx {
+            all |= bindings::ETHTOOL_COALESCE_TX_USECS
+                | bindings::ETHTOOL_COALESCE_TX_MAX_FRAMES
+                | bindings::ETHTOOL_COALESCE_USE_ADAPTIVE_TX;
+        }
+        all
+    };
+
+    pub(super) unsafe extern "C" fn get_coalesce(
+        dev: *mut bindings::net_device,
+        raw: *mut bindings::ethtool_coalesce,
+        _kernel: *mut bindings::kernel_ethtool_coalesce,
+        _extack: *mut bindings::netlink_ext_ack,
+    ) -> c_int {
+        // SAFETY: See above.
+        let this = unsafe { data::<T>(dev) };
+        // SAFETY: The kernel hands over a valid structure, zeroed.
+        let raw = unsafe { &mut *raw };
+        if let Some(live) = this.rx_moderation() {
+            (
+                raw.rx_coalesce_usecs,
+                raw.rx_max_coalesced_frames,
+                raw.use_adaptive_rx_coalesce,
+            ) = coalescing(live);
+        }
+        if let Some(live) = this.tx_moderation() {
+            (
+                raw.tx_coalesce_usecs,
+                raw.tx_max_coalesced_frames,
+                raw.use_adaptive_tx_coalesce,
+            ) = coalescing(live);
+        }
+        0
+    }
+
+    pub(super) unsafe extern "C" fn set_coalesce(
+        dev: *mut bindings::net_device,
+        raw: *mut bindings::ethtool_coalesce,
+        _kernel: *mut bindings::kernel_ethtool_coalesce,
+        extack: *mut bindings::netlink_ext_ack,
+    ) -> c_int {
+        // SAFETY: See above.
+        let this = unsafe { data::<T>(dev) };
+        // SAFETY: The kernel hands over a valid structure. It has refused what is not among the parameters, and
+        // what is there and nobody wants changed is as `get_coalesce` has said.
+        let raw = unsafe { &*raw };
+        let rx = this.rx_moderation().map(|live| {
+            let usecs = (Setting::Usecs, raw.rx_coalesce_usecs);
+            let frames = (Setting::Frames, raw.rx_max_coalesced_frames);
+            let adaptive = u32::from(raw.use_adaptive_rx_coalesce != 0);
+            (true, live, [usecs, frames, (Setting::Adaptive, adaptive)])
+        });
+        let tx = this.tx_moderation().map(|live| {
+            let usecs = (Setting::Usecs, raw.tx_coalesce_usecs);
+            let frames = (Setting::Frames, raw.tx_max_coalesced_frames);
+            let adaptive = u32::from(raw.use_adaptive_tx_coalesce != 0);
+            (false, live, [usecs, frames, (Setting::Adaptive, adaptive)])
+        });
+        let directions = [rx, tx];
+        // Nothing is changed unless all can be.
+        for (is_rx, _, values) in directions.iter().flatten() {
+            for &(setting, value) in values {
+                if setting.check(value).is_err() {
+                    // SAFETY: The kernel hands over a place for a message, or NULL, and the text is static.
+                    unsafe {
+                        bindings::xen_net_explain(extack, refusal(*is_rx, setting).as_char_ptr())
+                    };
+                    return ERANGE.to_errno();
+                }
+            }
+        }
+        for (_, live, values) in directions.iter().flatten() {
+            // They have been checked.
+            let _ = live.change(values);
+        }
+        0
     }
 
     pub(super) unsafe extern "C" fn get_rx_ring_count(dev: *mut bindings::net_device) -> u32 {
