@@ -171,6 +171,7 @@ impl Connection {
         let count = interface
             .wanted_queues()
             .map_or(most, |wanted| wanted.min(most));
+        interface.read_moderation(dev.nodename())?;
         let mut connection = Self {
             interface: interface.clone(),
             members: KVec::new(),
@@ -260,7 +261,9 @@ impl Connection {
                 },
                 GFP_KERNEL,
             )?;
-            queue.connect(Rings { sender, receiver }, line);
+            queue
+                .connect(Rings { sender, receiver }, line, &napi)
+                .map_err(failed("allocating memory"))?;
         }
         Ok(announced)
     }

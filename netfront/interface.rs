@@ -15,8 +15,13 @@ use crate::{
         Fields,
         Hashing, //
     },
-    queue::Queue,
-    stats, //
+    queue::{
+        Moderation,
+        Queue, //
+    },
+    stats,
+    RX_MODERATION,
+    TX_MODERATION, //
 };
 use core::ffi::CStr;
 use kernel::{
@@ -40,6 +45,10 @@ use xen::{
         RX_SLOTS,
         TX_SLOTS, //
     },
+    moderation::{
+        self,
+        Live, //
+    },
     net::{
         fill_hash_key,
         xdp::{
@@ -60,6 +69,7 @@ use xen::{
         Transmit,
         TxPacket, //
     },
+    xenbus::store, //
 };
 
 /// What the interface can do if the backend can.
@@ -116,6 +126,7 @@ pub(crate) struct Interface {
     /// Multicast packets that are wanted.
     #[pin]
     groups: Mutex<Groups>,
+    moderation: Arc<Moderation>,
     /// By which the backend is told what is chosen of hashes, if there is one.
     #[pin]
     control_ring: Mutex<Option<Arc<ControlRing>>>,
@@ -134,9 +145,14 @@ impl Interface {
     /// For a device's interface.
     pub(crate) fn new(frontend: Arc<Frontend>, netdev: Arc<Netdev>) -> Result<Arc<Self>> {
         let program = Arc::new(ProgramSlot::new(), GFP_KERNEL)?;
+        let moderation = Moderation {
+            tx: Live::new(&TX_MODERATION),
+            rx: Live::new(&RX_MODERATION),
+        };
+        let moderation = Arc::new(moderation, GFP_KERNEL)?;
         let mut queues = KVec::new();
         for index in 0..netdev.most_queues() {
-            let queue = Queue::new(netdev.clone(), index, program.clone())?;
+            let queue = Queue::new(netdev.clone(), index, program.clone(), moderation.clone())?;
             queues.push(queue, GFP_KERNEL)?;
         }
         Arc::pin_init(
@@ -155,6 +171,7 @@ impl Interface {
             can_leave_headroom: Atomic::new(false),
             told_headroom: Atomic::new(0),
                 groups <- new_mutex!(Groups::new()),
+                moderation,
                 control_ring <- new_mutex!(None),
                 hashing <- new_mutex!(Choice { hashing: None, is_told: false }),
             }),
@@ -170,6 +187,12 @@ impl Interface {
     /// A queue by its number.
     pub(crate) fn queue(&self, index: u32) -> Option<&Arc<Queue>> {
         self.queues.get(index as usize)
+    }
+
+    /// Takes over what the toolstack has written of events into `dir`. Process context.
+    pub(crate) fn read_moderation(&self, dir: &CStr) -> Result<(), store::KeyError> {
+        self.moderation.rx.read_keys_of(dir, &moderation::RX_KEYS)?;
+        self.moderation.tx.read_keys_of(dir, &moderation::TX_KEYS)
     }
 
     /// What a connection that is just being made can do.
@@ -400,6 +423,16 @@ impl Operations for Interface {
                 *sum = sum.wrapping_add(value);
             }
         }
+    }
+
+    const MODERATES: (bool, bool) = (true, true);
+
+    fn rx_moderation(&self) -> Option<&Live> {
+        Some(&self.moderation.rx)
+    }
+
+    fn tx_moderation(&self) -> Option<&Live> {
+        Some(&self.moderation.tx)
     }
 
     const CHOOSES_QUEUES: bool = true;

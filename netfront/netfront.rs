@@ -14,6 +14,7 @@
 //! | `connection.rs`   | the rings of a device, made and announced                      |
 //! | `interface.rs`    | the interface that the guest sees                              |
 //! | `queue.rs`        | a queue of it, connected or not                                |
+//! | `link.rs`         | a direction of it that is connected, and its events            |
 //! | `poller.rs`       | polling a queue                                                |
 //! | `sender.rs`       | packets to the backend: one hot path                           |
 //! | `contents.rs`     | what of a packet is copied                                     |
@@ -38,6 +39,7 @@ mod frontend;
 mod groups;
 mod hash;
 mod interface;
+mod link;
 mod poller;
 mod queue;
 mod receive;
@@ -57,6 +59,11 @@ use kernel::{
 use xen::{
     domain,
     io::netif,
+    moderation::{
+        Defaults,
+        Frames,
+        Usecs, //
+    },
     work::{
         ModuleQueue,
         ModuleQueueGuard, //
@@ -84,6 +91,78 @@ xen::module_param! {
     mode: 0o644,
     description: "Is the backend trusted",
 }
+
+xen::module_param! {
+    /// Packets received that wait for one event.
+    static RX_FRAMES: Frames = Frames::new(16);
+    module: "xen_netfront",
+    name: "rx_frames",
+    mode: 0o644,
+    description: "Maximum number of packets received that wait for one event (default is 16); 1 for an event each",
+}
+
+xen::module_param! {
+    /// How long they wait.
+    static RX_USECS: Usecs = Usecs::new(50);
+    module: "xen_netfront",
+    name: "rx_usecs",
+    mode: 0o644,
+    description: "Maximum time in microseconds that they wait (default is 50)",
+}
+
+xen::module_param! {
+    /// Whether that depends on recent history.
+    static RX_ADAPTIVE: bool = true;
+    module: "xen_netfront",
+    name: "rx_adaptive",
+    mode: 0o644,
+    description: "They wait only as far as has been good of late",
+}
+
+/// What holds for an interface for which it is not set.
+static RX_MODERATION: Defaults = Defaults {
+    frames: &RX_FRAMES,
+    usecs: &RX_USECS,
+    poll_usecs: None,
+    adaptive: &RX_ADAPTIVE,
+    priority: None,
+};
+
+xen::module_param! {
+    /// Packets sent that wait for one event.
+    static TX_FRAMES: Frames = Frames::new(16);
+    module: "xen_netfront",
+    name: "tx_frames",
+    mode: 0o644,
+    description: "Maximum number of packets sent that wait for one event (default is 16); 1 for an event each",
+}
+
+xen::module_param! {
+    /// How long they wait.
+    static TX_USECS: Usecs = Usecs::new(50);
+    module: "xen_netfront",
+    name: "tx_usecs",
+    mode: 0o644,
+    description: "Maximum time in microseconds that they wait (default is 50)",
+}
+
+xen::module_param! {
+    /// Whether that depends on recent history.
+    static TX_ADAPTIVE: bool = true;
+    module: "xen_netfront",
+    name: "tx_adaptive",
+    mode: 0o644,
+    description: "They wait only as far as has been good of late",
+}
+
+/// What holds for an interface for which it is not set.
+static TX_MODERATION: Defaults = Defaults {
+    frames: &TX_FRAMES,
+    usecs: &TX_USECS,
+    poll_usecs: None,
+    adaptive: &TX_ADAPTIVE,
+    priority: None,
+};
 
 /// Where devices change their state: off the one thread that serves the whole bus.
 static WORK: ModuleQueue = ModuleQueue::new();

@@ -5,6 +5,7 @@
 use crate::{
     fault::Fault,
     groups::Change,
+    link::Link,
     poller::Poller,
     receive::Sight,
     receiver::Receiver,
@@ -28,6 +29,13 @@ use kernel::{
     },
 };
 use xen::{
+    moderation::{
+        packets::{
+            Answers,
+            Arrivals, //
+        },
+        Live, //
+    },
     net::{
         xdp::{
             self,
@@ -36,6 +44,8 @@ use xen::{
             ProgramSlot, //
         },
         Line,
+        Moderator,
+        Napi,
         Netdev,
         NoSoftirqs,
         Places,
@@ -48,17 +58,19 @@ use xen::{
     ring::Notify,
 };
 
-/// A direction of a queue that is connected.
-struct Link<R> {
-    ring: R,
-    line: Line<Poller>,
-}
-
-struct Side<R, S> {
-    link: Option<Link<R>>,
+struct Side<R, H, S> {
+    link: Option<Link<R, H>>,
     stats: S,
     /// The queue was stopped for lack of room. For sending only.
     stopped: bool,
+}
+
+/// What is set of an interface's events.
+pub(crate) struct Moderation {
+    /// Of those for answers to what is sent.
+    pub(crate) tx: Live,
+    /// Of those for what is received.
+    pub(crate) rx: Live,
 }
 
 /// A queue, which exists as long as its interface. What it has shared with a backend comes and goes.
@@ -72,10 +84,11 @@ pub(crate) struct Queue {
     program: Arc<ProgramSlot>,
     /// Where its channels have been.
     pub(crate) places: Places,
+    moderation: Arc<Moderation>,
     #[pin]
-    tx: SpinLock<Side<Sender, TxStats>>,
+    tx: SpinLock<Side<Sender, Answers, TxStats>>,
     #[pin]
-    rx: SpinLock<Side<Receiver, RxStats>>,
+    rx: SpinLock<Side<Receiver, Arrivals, RxStats>>,
 }
 
 /// The two directions of a queue that is connected, before and after.
@@ -97,6 +110,7 @@ impl Queue {
         netdev: Arc<Netdev>,
         index: u32,
         program: Arc<ProgramSlot>,
+        moderation: Arc<Moderation>,
     ) -> Result<Arc<Self>> {
         netdev.set_least_limit(index, LEAST_LIMIT);
         Arc::pin_init(
@@ -105,6 +119,7 @@ impl Queue {
                 netdev,
                 program,
                 places: Places::default(),
+                moderation,
                 tx <- new_spinlock!(
                     Side { link: None, stats: TxStats::default(), stopped: false },
                     "netfront::Queue::tx"
@@ -119,14 +134,25 @@ impl Queue {
     }
 
     /// Gives the queue its rings. Process context.
-    pub(crate) fn connect(&self, rings: Rings, line: Line<Poller>) {
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn connect(
+        &self,
+        rings: Rings,
+        line: Line<Poller>,
+        napi: &Arc<Napi<Poller>>,
+    ) -> Result {
         let sender = Link {
             ring: rings.sender,
             line: line.clone(),
+            moderator: Moderator::new(napi, Answers::new())?,
         };
         let receiver = Link {
             ring: rings.receiver,
             line,
+            moderator: Moderator::new(napi, Arrivals::new())?,
         };
         let _scope = NoSoftirqs::new();
         let mut tx = self.tx.lock();
@@ -134,6 +160,7 @@ impl Queue {
         tx.stopped = false;
         drop(tx);
         self.rx.lock().link = Some(receiver);
+        Ok(())
     }
 
     /// Takes the rings away, to be dropped where that may sleep. Nobody may be polling. Process
@@ -151,9 +178,13 @@ impl Queue {
         if let Some(link) = &sender {
             link.line.remember_cpu(&self.places);
         }
-        // The channels are dropped before the rings: then no handler looks at them.
-        let (sender, tx_line) = sender.map(|link| (link.ring, link.line)).unzip();
-        let (receiver, rx_line) = receiver.map(|link| (link.ring, link.line)).unzip();
+        // The channels and timers are dropped before the rings: then nothing looks at them.
+        let (sender, tx_line) = sender
+            .map(|link| (link.ring, (link.line, link.moderator)))
+            .unzip();
+        let (receiver, rx_line) = receiver
+            .map(|link| (link.ring, (link.line, link.moderator)))
+            .unzip();
         drop(tx_line);
         drop(rx_line);
         (sender.is_some() || receiver.is_some()).then_some((sender, receiver))
@@ -192,6 +223,7 @@ impl Queue {
             Sent::Dropped => (Transmit::Taken, !more),
             Sent::Full(packet) => (Transmit::Busy(packet), true),
         };
+        let settings = self.moderation.tx.settings();
         let full = !link.ring.has_room() || matches!(result, Transmit::Busy(_));
         if full {
             // Whoever makes room does so under this lock. It may have been stopped, and woken by somebody
@@ -201,10 +233,8 @@ impl Queue {
             self.netdev.stop_queue(self.index);
         }
         if at_once || full {
-            if let Notify::Needed = link.ring.push() {
-                stats.events_sent += 1;
-                link.line.for_transmitting().notify();
-            }
+            // Its limit stops it only when something is to be pushed at once.
+            link.push(&settings, self.netdev.is_stopped(self.index), stats);
         }
         result
     }
@@ -223,12 +253,8 @@ impl Queue {
     fn push_frames(&self) {
         let mut tx = self.tx.lock();
         let Side { link, stats, .. } = &mut *tx;
-        let Some(link) = link else {
-            return;
-        };
-        if let Notify::Needed = link.ring.push() {
-            stats.events_sent += 1;
-            link.line.for_transmitting().notify();
+        if let Some(link) = link {
+            link.push(&self.moderation.tx.settings(), false, stats);
         }
     }
 
@@ -260,10 +286,7 @@ impl Queue {
             return false;
         }
         stats.multicast_changes += 1;
-        if let Notify::Needed = link.ring.push() {
-            stats.events_sent += 1;
-            link.line.for_transmitting().notify();
-        }
+        link.push(&self.moderation.tx.settings(), false, stats);
         true
     }
 
@@ -290,11 +313,16 @@ impl Queue {
         let Some(link) = link else {
             return Ok(Reaped::default());
         };
+        link.moderator.end();
+        let taken = link.ring.taken();
         let Done {
             packets,
             bytes,
             worked,
         } = link.ring.reap(budget, stats)?;
+        // The ring has more room by each answer.
+        let slots = taken.wrapping_sub(link.ring.taken());
+        link.moderator.history.found(packets, slots);
         if *stopped && link.ring.has_room() {
             *stopped = false;
             stats.woken += 1;
@@ -320,7 +348,11 @@ impl Queue {
             room: xdp::room(),
             has_frags: program.has_frags(),
         });
+        link.moderator.end();
+        let taken = link.ring.taken();
         let polled = link.ring.receive(napi, self.index, budget, sight, stats)?;
+        let slots = taken.wrapping_sub(link.ring.taken());
+        link.moderator.history.found(polled.packets, slots);
         let hungry = link.ring.refill(napi, stats);
         if let Notify::Needed = link.ring.push() {
             stats.events_sent += 1;
@@ -348,11 +380,17 @@ impl Queue {
     /// Asks for an event of each direction, and says whether there is something to do already.
     pub(crate) fn wait(&self) -> Result<bool, Fault> {
         let mut more = false;
-        if let Some(link) = &mut self.tx.lock().link {
-            more |= link.ring.wait()?;
+        let mut tx = self.tx.lock();
+        let Side { link, stats, .. } = &mut *tx;
+        if let Some(link) = link {
+            let stopped = self.netdev.is_stopped(self.index);
+            more |= link.wait(&self.moderation.tx.settings(), stopped, stats)?;
         }
-        if let Some(link) = &mut self.rx.lock().link {
-            more |= link.ring.wait()?;
+        drop(tx);
+        let mut rx = self.rx.lock();
+        let Side { link, stats, .. } = &mut *rx;
+        if let Some(link) = link {
+            more |= link.wait(&self.moderation.rx.settings(), stats)?;
         }
         Ok(more)
     }

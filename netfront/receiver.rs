@@ -205,6 +205,12 @@ impl Receiver {
         })
     }
 
+    /// How many pages the backend has.
+    #[inline]
+    pub(crate) fn taken(&self) -> u32 {
+        self.ring.taken()
+    }
+
     /// The reference of the ring's page, to tell the backend.
     pub(crate) fn gref(&self) -> u32 {
         self.ring.memory().grefs().first().copied().unwrap_or(0)
@@ -242,9 +248,12 @@ impl Receiver {
         self.ring.push()
     }
 
-    /// Asks for an event at the next response, and says whether there is one already.
-    pub(crate) fn wait(&mut self) -> Result<bool, Fault> {
-        self.ring.wait_for_responses().map_err(Fault::RxProducer)
+    /// Asks for an event once there are `ahead` responses, and says whether there is any already. Otherwise
+    /// `hold` is to see to it that somebody looks in time.
+    pub(crate) fn wait(&mut self, ahead: u32, hold: impl FnOnce()) -> Result<bool, Fault> {
+        self.ring
+            .wait_for_responses_beyond(ahead.saturating_sub(1), hold)
+            .map_err(Fault::RxProducer)
     }
 
     /// Makes packets of what the backend has written, `budget` of them at most. If they are for a program, as

@@ -51,7 +51,7 @@ use xen::{
     },
     ring::{
         Front,
-        Notify, //
+        Pushed, //
     },
     xenbus::{
         DeviceRef,
@@ -186,6 +186,17 @@ impl Sender {
             lent: KVec::with_capacity(MOST_SLOTS, GFP_KERNEL)?,
             messages: 0,
         })
+    }
+
+    /// How many slots the backend has not answered, or not been shown yet.
+    #[inline]
+    pub(crate) fn taken(&self) -> u32 {
+        self.ring.taken()
+    }
+
+    /// How many slots the backend has been shown and not answered.
+    pub(crate) fn outstanding(&self) -> u32 {
+        self.ring.outstanding()
     }
 
     /// The reference of the ring's page, to tell the backend.
@@ -459,9 +470,11 @@ impl Sender {
         }
     }
 
-    /// Shows the backend what is on the ring, and says whether it must be woken.
-    pub(crate) fn push(&mut self) -> Notify {
-        self.ring.push()
+    /// Shows the backend what is on the ring. If an event has been asked for, it is from then on for once there
+    /// are `ahead` responses, provided that this is later than before.
+    #[inline]
+    pub(crate) fn push(&mut self, ahead: u32) -> Pushed {
+        self.ring.push_holding_off(ahead)
     }
 
     /// Takes responses, as many as there can be at once. `budget` is that of polling.
@@ -530,9 +543,12 @@ impl Sender {
         Ok(())
     }
 
-    /// Asks for an event at the next response, and says whether there is one already.
-    pub(crate) fn wait(&mut self) -> Result<bool, Fault> {
-        self.ring.wait_for_responses().map_err(Fault::TxProducer)
+    /// Asks for an event once there are `ahead` responses, and says whether there is any already. Otherwise
+    /// `hold` is to see to it that somebody looks in time.
+    pub(crate) fn wait(&mut self, ahead: u32, hold: impl FnOnce()) -> Result<bool, Fault> {
+        self.ring
+            .wait_for_responses_beyond(ahead.saturating_sub(1), hold)
+            .map_err(Fault::TxProducer)
     }
 
     /// Whether there are pages or references that can be given back some time.

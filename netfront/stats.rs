@@ -46,6 +46,10 @@ pub(crate) struct TxStats {
     pub(crate) woken: u64,
     /// Events sent to the backend.
     pub(crate) events_sent: u64,
+    /// Times that the next event was asked for later than at the next answer.
+    pub(crate) events_held: u64,
+    /// Times that the timer then came before the event, and there were answers.
+    pub(crate) events_expired: u64,
 }
 
 impl TxStats {
@@ -112,6 +116,10 @@ pub(crate) struct RxStats {
     pub(crate) gso_checksum_fixup: u64,
     /// Events sent to the backend.
     pub(crate) events_sent: u64,
+    /// Times that the next event was asked for later than at the next packet.
+    pub(crate) events_held: u64,
+    /// Times that the timer then came before the event, and there were packets.
+    pub(crate) events_expired: u64,
     /// What a program has made of them.
     pub(crate) xdp: ProgramStats,
 }
@@ -139,7 +147,7 @@ impl RxStats {
 }
 
 /// What `ethtool -S` shows, in this order: the sums over all queues.
-pub(crate) const NAMES: [&CStr; 30] = [
+pub(crate) const NAMES: [&CStr; 34] = [
     c"rx_gso_checksum_fixup",
     c"rx_copied",
     c"rx_malformed",
@@ -148,6 +156,8 @@ pub(crate) const NAMES: [&CStr; 30] = [
     c"rx_no_page",
     c"rx_down",
     c"rx_events_sent",
+    c"rx_events_held",
+    c"rx_events_expired",
     c"rx_xdp_pass",
     c"rx_xdp_tx",
     c"rx_xdp_redirect",
@@ -170,6 +180,8 @@ pub(crate) const NAMES: [&CStr; 30] = [
     c"tx_xdp_dropped",
     c"tx_stopped",
     c"tx_events_sent",
+    c"tx_events_held",
+    c"tx_events_expired",
 ];
 
 /// The values of [`NAMES`] for one queue.
@@ -183,6 +195,8 @@ pub(crate) fn values(tx: &TxStats, rx: &RxStats) -> [u64; NAMES.len()] {
         rx.no_page,
         rx.down,
         rx.events_sent,
+        rx.events_held,
+        rx.events_expired,
         rx.xdp.passed,
         rx.xdp.sent,
         rx.xdp.redirected,
@@ -205,5 +219,7 @@ pub(crate) fn values(tx: &TxStats, rx: &RxStats) -> [u64; NAMES.len()] {
         tx.xdp_dropped,
         tx.stopped,
         tx.events_sent,
+        tx.events_held,
+        tx.events_expired,
     ]
 }
