@@ -44,6 +44,7 @@ use xen::{
         RX_SLOTS,
         TX_SLOTS, //
     },
+    moderation::RX_KEYS,
     net::{
         Directions,
         Features,
@@ -268,6 +269,7 @@ impl Connection {
             RX_STALL_TIMEOUT_MSECS.get(),
             agreement.most_slots(interface.netdev().mtu()),
         );
+        rules.moderation.read_keys_of(dev.nodename(), &RX_KEYS)?;
         let mut connection = Self {
             interface: interface.clone(),
             members: KVec::new(),
@@ -315,7 +317,8 @@ impl Connection {
                 .map_err(failed("making a page pool"))?;
             let limits = Limits::new(FATAL_SKB_SLOTS.get());
             let rings = Rings {
-                tx: GuestTx::new(dev, tx, pool, limits).map_err(failed("allocating memory"))?,
+                tx: GuestTx::new(dev, tx, &napi, pool, limits)
+                    .map_err(failed("allocating memory"))?,
                 rx: GuestRx::new(dev, rx).map_err(failed("allocating memory"))?,
             };
             let line = keys

@@ -23,7 +23,10 @@ use crate::{
         Packet, //
     },
 };
-use kernel::prelude::*;
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
 use xen::{
     io::netif::{
         self,
@@ -33,8 +36,17 @@ use xen::{
         TxSlot,
         TX_SLOTS, //
     },
+    moderation::{
+        packets::{
+            Ahead,
+            Arrivals, //
+        },
+        settings::Settings, //
+    },
     net::{
         Imports,
+        Moderator,
+        Napi,
         PagePool,
         Place,
         Polling,
@@ -99,6 +111,7 @@ pub(crate) struct GuestTx {
     ready: ReadyList,
     /// The first slot of a packet that has to wait for the rate.
     held: Option<TxSlot>,
+    moderator: Moderator<Poller, Arrivals>,
 }
 
 impl GuestTx {
@@ -110,6 +123,7 @@ impl GuestTx {
     pub(crate) fn new(
         dev: &DeviceRef,
         ring: Back<Tx, MappedPages>,
+        napi: &Arc<Napi<Poller>>,
         pool: PagePool<Poller>,
         limits: Limits,
     ) -> Result<Self> {
@@ -124,6 +138,7 @@ impl GuestTx {
             answers: KVec::with_capacity(TX_SLOTS as usize, GFP_KERNEL)?,
             ready: ReadyList::new(most)?,
             held: None,
+            moderator: Moderator::new(napi, Arrivals::new())?,
         })
     }
 
@@ -142,6 +157,7 @@ impl GuestTx {
         stats: &RxStats,
     ) -> Result<Taken, Fault> {
         let mut taken = Taken::default();
+        self.moderator.end();
         while taken.count < budget {
             if !self.imports.has_room(MOST_COPIES) {
                 taken.more = true;
@@ -179,6 +195,10 @@ impl GuestTx {
             }
         }
         taken.more |= taken.count >= budget;
+        // Each slot that was taken has an answer.
+        // CAST: At most 256.
+        let slots = self.answers.len() as u32;
+        self.moderator.history.found(taken.count, slots);
         self.copy(stats);
         Ok(taken)
     }
@@ -289,12 +309,27 @@ impl GuestTx {
         self.ready = list;
     }
 
-    /// Asks for an event at the next request, and says whether there is one already.
-    pub(crate) fn wait(&mut self) -> Result<bool, Fault> {
-        if self.held.is_some() {
+    /// Asks for an event at one of the next requests, and says whether there is any already. Softirq.
+    pub(crate) fn wait(&mut self, settings: &Settings, stats: &RxStats) -> Result<bool, Fault> {
+        if self.held.is_some() || self.ring.has_requests().map_err(Fault::TxProducer)? {
             return Ok(true);
         }
-        self.ring.wait_for_requests().map_err(Fault::TxProducer)
+        let Self {
+            ring, moderator, ..
+        } = self;
+        let before = moderator.before();
+        // The ring has no room for more requests than that: the guest must not wait for it.
+        let most = (ring.entries() - ring.unanswered()) / 2;
+        let Ahead { slots, was_late } = moderator.history.ask(settings, before, most);
+        stats.events_expired.add(was_late.into());
+        if slots > 1 {
+            moderator.hold(settings);
+        }
+        let enough = ring
+            .wait_for_requests_beyond(slots.saturating_sub(1))
+            .map_err(Fault::TxProducer)?;
+        stats.events_held.add((!enough && slots > 1).into());
+        Ok(enough)
     }
 
     /// Its indices, and how many requests were taken and not answered.

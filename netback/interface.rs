@@ -25,6 +25,7 @@ use xen::{
         RX_SLOTS,
         TX_SLOTS, //
     },
+    moderation::Live,
     net::{
         self,
         Channels,
@@ -217,6 +218,13 @@ impl Operations for Interface {
                 *sum = sum.wrapping_add(value);
             }
         }
+    }
+
+    // When the guest is to look at what it receives is its own business.
+    const MODERATES: (bool, bool) = (true, false);
+
+    fn rx_moderation(&self) -> Option<&Live> {
+        Some(&self.rules.moderation)
     }
 
     fn rings(&self) -> Rings {

@@ -73,6 +73,11 @@ use kernel::{
 use xen::{
     debugfs::ModuleDir,
     domain,
+    moderation::{
+        Defaults,
+        Frames,
+        Usecs, //
+    },
     work::{
         ModuleQueue,
         ModuleQueueGuard, //
@@ -146,6 +151,42 @@ xen::module_param! {
     mode: 0o644,
     description: "Offer frontends to leave room before packets",
 }
+
+xen::module_param! {
+    /// Packets from a guest that wait for one event.
+    static RX_FRAMES: Frames = Frames::new(16);
+    module: "xen_netback",
+    name: "rx_frames",
+    mode: 0o644,
+    description: "Maximum number of packets from a guest that wait for one event (default is 16); 1 for an event each",
+}
+
+xen::module_param! {
+    /// How long they wait.
+    static RX_USECS: Usecs = Usecs::new(50);
+    module: "xen_netback",
+    name: "rx_usecs",
+    mode: 0o644,
+    description: "Maximum time in microseconds that they wait (default is 50)",
+}
+
+xen::module_param! {
+    /// Whether that depends on recent history.
+    static RX_ADAPTIVE: bool = true;
+    module: "xen_netback",
+    name: "rx_adaptive",
+    mode: 0o644,
+    description: "They wait only as far as has been good of late",
+}
+
+/// What holds for an interface for which it is not set.
+static RX_MODERATION: Defaults = Defaults {
+    frames: &RX_FRAMES,
+    usecs: &RX_USECS,
+    poll_usecs: None,
+    adaptive: &RX_ADAPTIVE,
+    priority: None,
+};
 
 /// Where devices change their state: off the one thread that serves the whole bus.
 static WORK: ModuleQueue = ModuleQueue::new();

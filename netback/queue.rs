@@ -331,7 +331,8 @@ impl Queue {
         let mut rest = Rest::default();
         if !held {
             if let Some(link) = &mut *self.from_guest.lock() {
-                rest.more |= link.ring.wait()?;
+                let settings = self.rules.moderation.settings();
+                rest.more |= link.ring.wait(&settings, &self.rx_stats)?;
             }
         }
         let mut link = self.to_guest.lock();

@@ -24,6 +24,7 @@ use crate::{
         Groups, //
     },
     transmit::Change,
+    RX_MODERATION, //
 };
 use kernel::{
     new_spinlock_irq,
@@ -44,6 +45,7 @@ use xen::{
         control::HashAlgorithm,
         Hash, //
     },
+    moderation::Live,
     net::{
         self,
         TxPacket, //
@@ -105,6 +107,8 @@ pub(crate) struct Rules {
     /// counts as stalled, or 0; in nanoseconds.
     patience: Atomic<u64>,
     stall_time: Atomic<u64>,
+    /// What is set of events by which the guest says that it has transmitted something.
+    pub(crate) moderation: Live,
     /// The guest sends no events when it offers frames.
     is_silent: Atomic<bool>,
     /// Requests that the largest packet can need.
@@ -137,6 +141,7 @@ impl Rules {
                 headroom: Atomic::new(0),
                 patience: Atomic::new(0),
                 stall_time: Atomic::new(0),
+                moderation: Live::new(&RX_MODERATION),
                 is_silent: Atomic::new(false),
                 most_slots: Atomic::new(1),
                 multicast_control: Atomic::new(false),

@@ -35,6 +35,10 @@ pub(crate) struct RxStats {
     pub(crate) throttled: Counter,
     /// Events sent to the frontend.
     pub(crate) events_sent: Counter,
+    /// Times that the next event was asked for later than at the next request.
+    pub(crate) events_held: Counter,
+    /// Times that the timer then came before the event, and there were requests.
+    pub(crate) events_expired: Counter,
 }
 
 impl RxStats {
@@ -111,7 +115,7 @@ pub(crate) struct TxStats {
 
 /// What `ethtool -S` shows, in this order: the sums over all queues. The first five are what the C driver
 /// has; nothing is sent without being copied, so that those in the midst stay 0.
-pub(crate) const NAMES: [&CStr; 25] = [
+pub(crate) const NAMES: [&CStr; 27] = [
     c"rx_gso_checksum_fixup",
     c"tx_zerocopy_sent",
     c"tx_zerocopy_success",
@@ -123,6 +127,8 @@ pub(crate) const NAMES: [&CStr; 25] = [
     c"rx_no_memory",
     c"rx_throttled",
     c"rx_events_sent",
+    c"rx_events_held",
+    c"rx_events_expired",
     c"tx_expired",
     c"tx_no_carrier",
     c"tx_multicast_filtered",
@@ -159,6 +165,8 @@ pub(crate) fn values(
         rx.no_memory.get(),
         rx.throttled.get(),
         rx.events_sent.get(),
+        rx.events_held.get(),
+        rx.events_expired.get(),
         wait.expired.get(),
         wait.no_carrier.get(),
         wait.filtered.get(),
