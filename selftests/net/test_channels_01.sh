@@ -7,7 +7,7 @@
 
 # shellcheck source=selftests/net/common.sh
 . ./common.sh
-ktap_set_plan 17
+ktap_set_plan 16
 share_guest
 attach_new
 
@@ -52,7 +52,6 @@ ktap_equal "rings have 256 slots" "256 256 256 256" \
 	"$(guest_run n "echo \$(ethtool -g $node | awk '\$1 == \"RX:\" || \$1 == \"TX:\" { print \$2 }')")"
 ktap_test "... and no other number" refused "not supported" -G "$node" rx 128
 ktap_test "there is nothing to pause" refused "not supported" -a "$node"
-ktap_test "... nor to coalesce" refused "not supported" -c "$node"
 
 ktap_test "one queue" change 1
 ktap_test "... is what there is then" wait_for 20 has_queues 1
