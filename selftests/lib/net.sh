@@ -66,6 +66,15 @@ vif_up() {
 	}
 }
 
+# vif_script NAME ID: has the hotplug script set up an interface of dom0's that has lost its driver and got it again,
+# which xl does not do.
+vif_script() {
+	local back
+	back=$(vif_back "$1" "$2")
+	XENBUS_TYPE=vif XENBUS_BASE_PATH=backend XENBUS_PATH=${back#/local/domain/0/} vif=$(vif_name "$1" "$2") \
+		"$(xenstore-read "$back/script")" online type_if=vif >"$XENVM_GUESTS/$1/script.log" 2>&1
+}
+
 # vif_reachable LAST: whether a guest answers at 10.0.0.LAST.
 vif_reachable() {
 	ping -c 1 -W 1 "10.0.0.$1"

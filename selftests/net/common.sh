@@ -81,7 +81,57 @@ listens() {
 }
 
 guest_listens() {
-	guest_run n "grep -q ':$(printf %04X "$1") .* 0A ' /proc/net/tcp /proc/net/tcp6"
+	guest_run "${2:-n}" "grep -q ':$(printf %04X "$1") .* 0A ' /proc/net/tcp /proc/net/tcp6"
+}
+
+# --- streams that outlive a connection ------------------------------------------------------------
+#
+# Data goes both ways from streams_begin to streams_end by one TCP connection each. The network is away for many
+# seconds in between: for the tests, TCP tries again each second instead of waiting twice as long each time.
+
+# streams_begin NAME [ADDRESS OF THE GUEST]
+streams_begin() {
+	local name=$1 address=${2:-10.0.0.2}
+	sysctl -qw net.ipv4.tcp_rto_max_ms=1000
+	rm -f /tmp/sent /tmp/sum
+	touch /tmp/streaming
+	random 1 >/tmp/block
+	streams_in=$(guest_start "$name" 1500 "$(receiver 5001)") || return
+	bash -c "$(receiver 5002)" &
+	streams_out=$!
+	guest_listens 5001 "$name" || wait_for 20 guest_listens 5001 "$name" || return
+	wait_for 20 listens 5002 || return
+	streams_up=$(guest_start "$name" 1500 "sysctl -qw net.ipv4.tcp_rto_max_ms=1000
+		rm -f /tmp/sent; head -c 1M /dev/urandom >/tmp/block; touch /tmp/streaming
+		while [ -e /tmp/streaming ]; do cat /tmp/block; done | tee >(sha256sum >/tmp/sent) >/dev/tcp/10.0.0.1/5002
+		until [ -s /tmp/sent ]; do sleep 0.1; done; cat /tmp/sent") || return
+	while [ -e /tmp/streaming ]; do cat /tmp/block; done | tee >(sha256sum >/tmp/sent) >"/dev/tcp/$address/5001" &
+	streams_down=$!
+}
+
+# streams_end NAME: whether all that was sent has been received, both ways.
+streams_end() {
+	local sent good=0
+	rm -f /tmp/streaming
+	guest_run "$1" "rm -f /tmp/streaming" || return
+	wait "$streams_down"
+	sent=$(guest_wait "$streams_up" 120) && wait "$streams_out" && same "$sent" "$(cat /tmp/sum)" || good=1
+	wait_for 20 test -s /tmp/sent
+	guest_wait "$streams_in" 120 && same "$(cat /tmp/sent)" "$(guest_run "$1" "cat /tmp/sum")" || good=1
+	sysctl -qw net.ipv4.tcp_rto_max_ms=120000
+	return "$good"
+}
+
+# streams_go NAME ID: waits until another MiB has gone each way.
+streams_go() {
+	local folder first
+	folder=/sys/class/net/$(vif_name "$1" "$2")/statistics
+	first=("$(<"$folder/rx_bytes")" "$(<"$folder/tx_bytes")")
+	wait_for "$XENVM_QUICK" streams_gone "$folder" "${first[@]}"
+}
+
+streams_gone() {
+	[ $(($(<"$1/rx_bytes") - $2)) -gt 1048576 ] && [ $(($(<"$1/tx_bytes") - $3)) -gt 1048576 ]
 }
 
 # --- what else there is ---------------------------------------------------------------------------
