@@ -267,13 +267,35 @@ guest_save() {
 	fi
 }
 
-# guest_restore NAME FILE: goes on with a guest from where guest_save left it.
+# guest_restore NAME FILE [COMMAND...]: goes on with a guest from where guest_save left it. The command runs when
+# the new domain and its devices are there and the guest does not run yet.
 guest_restore() {
-	if ! guest_xl "$1" restore "$2"; then
-		rm -f "$XENVM_GUESTS/$1/moving"
+	local name=$1 file=$2
+	shift 2
+	if ! guest_xl "$name" restore -p "$file"; then
+		rm -f "$XENVM_GUESTS/$name/moving"
 		return 1
 	fi
-	guest_arrive "$1"
+	xl domid "$name" >"$XENVM_GUESTS/$name/domid"
+	[ $# = 0 ] || "$@" || complain "$* failed before guest $name went on"
+	guest_xl "$name" unpause "$name" || return
+	guest_arrive "$name"
+}
+
+# guest_clone NAME FILE CLONE MAC: starts another guest from where guest_save left one, with an interface of this
+# address. The file stays as it is, so that there can be many; each gets its own addresses afterwards.
+guest_clone() {
+	local folder=$XENVM_GUESTS/$3
+	guest_destroy "$3"
+	mkdir -p "$folder"
+	guest_mark_console "$3"
+	sed -e "s/^name = .*/name = '$3'/" -e "s/^vif = .*/vif = ['mac=$4,bridge=xenbr0']/" \
+		"$XENVM_GUESTS/$1/config" >"$folder/config"
+	if ! xl restore "$folder/config" "$2" >"$folder/restore.log" 2>&1; then
+		complain "xl restore of guest $3 failed: $(xl_error <"$folder/restore.log")"
+		return 1
+	fi
+	guest_arrive "$3"
 }
 
 # guest_migrate NAME: migrates a running guest from this host to this host. Debian's Xen cannot follow

@@ -87,12 +87,13 @@ guest_listens() {
 # --- streams that outlive a connection ------------------------------------------------------------
 #
 # Data goes both ways from streams_begin to streams_end by one TCP connection each. The network is away for many
-# seconds in between: for the tests, TCP tries again each second instead of waiting twice as long each time.
+# seconds in between: for the tests, TCP tries again each second instead of waiting twice as long each time, and
+# does not give up after fifteen of them.
 
 # streams_begin NAME [ADDRESS OF THE GUEST]
 streams_begin() {
 	local name=$1 address=${2:-10.0.0.2}
-	sysctl -qw net.ipv4.tcp_rto_max_ms=1000
+	sysctl -qw net.ipv4.tcp_rto_max_ms=1000 net.ipv4.tcp_retries2=255
 	rm -f /tmp/sent /tmp/sum
 	touch /tmp/streaming
 	random 1 >/tmp/block
@@ -101,7 +102,7 @@ streams_begin() {
 	streams_out=$!
 	guest_listens 5001 "$name" || wait_for 20 guest_listens 5001 "$name" || return
 	wait_for 20 listens 5002 || return
-	streams_up=$(guest_start "$name" 1500 "sysctl -qw net.ipv4.tcp_rto_max_ms=1000
+	streams_up=$(guest_start "$name" 1500 "sysctl -qw net.ipv4.tcp_rto_max_ms=1000 net.ipv4.tcp_retries2=255
 		rm -f /tmp/sent; head -c 1M /dev/urandom >/tmp/block; touch /tmp/streaming
 		while [ -e /tmp/streaming ]; do cat /tmp/block; done | tee >(sha256sum >/tmp/sent) >/dev/tcp/10.0.0.1/5002
 		until [ -s /tmp/sent ]; do sleep 0.1; done; cat /tmp/sent") || return
@@ -118,7 +119,7 @@ streams_end() {
 	sent=$(guest_wait "$streams_up" 120) && wait "$streams_out" && same "$sent" "$(cat /tmp/sum)" || good=1
 	wait_for 20 test -s /tmp/sent
 	guest_wait "$streams_in" 120 && same "$(cat /tmp/sent)" "$(guest_run "$1" "cat /tmp/sum")" || good=1
-	sysctl -qw net.ipv4.tcp_rto_max_ms=120000
+	sysctl -qw net.ipv4.tcp_rto_max_ms=120000 net.ipv4.tcp_retries2=15
 	return "$good"
 }
 
@@ -134,6 +135,44 @@ streams_gone() {
 	[ $(($(<"$1/rx_bytes") - $2)) -gt 1048576 ] && [ $(($(<"$1/tx_bytes") - $3)) -gt 1048576 ]
 }
 
+# gaps_begin NAME LAST, gaps_end NAME: ten echo requests a second each way; prints the longest time, in milliseconds of
+# the guest's own clock, in which none from outside came in, and that in which no answer did. That clock stands
+# still while the guest is saved.
+gaps_begin() {
+	ping -q -i 0.1 "10.0.0.$2" >/dev/null 2>&1 &
+	gaps_ping=$!
+	gaps_answers=$(guest_start "$1" 1500 "ping -q -i 0.1 10.0.0.1 >/dev/null; true") || return
+	# shellcheck disable=SC2016 # expanded in the guest
+	gaps_watch=$(guest_start "$1" 1500 'touch /tmp/watching; mkfifo /tmp/never; exec 9<>/tmp/never
+		now() {
+			local word
+			{ read -r; read -r; read -r _ _ word _; } </proc/timer_list
+			time=$((word / 1000000))
+		}
+		now; begun=("$time" "$time"); longest=(0 0); counts=(0 0)
+		while [ -e /tmp/watching ]; do
+			while read -r -a words; do
+				[[ ${words[0]} == Icmp: && ${words[1]} != InMsgs ]] && break
+			done </proc/net/snmp
+			now
+			for side in 0 1; do
+				gap=$((time - begun[side]))
+				[ $gap -le ${longest[side]} ] || longest[side]=$gap
+				[ "${words[side + 9]}" != "${counts[side]}" ] || continue
+				counts[side]=${words[side + 9]} begun[side]=$time
+			done
+			read -t 0.03 -u 9
+		done
+		echo "${longest[@]} ${counts[@]}"')
+}
+
+gaps_end() {
+	kill -INT "$gaps_ping"
+	guest_run "$1" "pkill -INT ping; rm -f /tmp/watching /tmp/never"
+	guest_wait "$gaps_answers" 20 >/dev/null
+	guest_wait "$gaps_watch" 20
+}
+
 # --- what else there is ---------------------------------------------------------------------------
 
 # statistic NAME: what `ethtool -S` says in the guest.
@@ -147,6 +186,38 @@ counter() {
 	dom0) cat "/sys/class/net/$back/statistics/$2" ;;
 	guest) guest_run n "cat /sys/class/net/$node/statistics/$2" ;;
 	esac
+}
+
+# --- driver domains ---------------------------------------------------------------------------------
+
+# network_domain NAME [KEY=VALUE...]: a guest whose xen-netback serves others, by its bridge br0. It does by itself
+# what `xl devd` does in such a domain: puts interfaces on the bridge, says so, and removes what has been closed.
+network_domain() {
+	local name=$1
+	shift
+	guest_create "$name" timeout=240 fresh "$@" || return
+	guest_run "$name" "# ram-root
+guest-driver netback $XENVM_BACK_NETBACK && modprobe xen-netback && modprobe bridge &&
+	ip link add br0 type bridge && ip link set br0 up" || return
+	# shellcheck disable=SC2016 # expanded in the guest
+	guest_start "$name" 3000 'home=/local/domain/$(xenstore-read domid)/backend
+		xenstore-watch $home | while read -r path; do
+			[[ $path =~ ^$home/vif/([0-9]+)/([0-9]+) ]] || continue
+			folder=$home/vif/${BASH_REMATCH[1]}/${BASH_REMATCH[2]}
+			device=vif${BASH_REMATCH[1]}.${BASH_REMATCH[2]}
+			case $path in
+			*/state | */online) ;;
+			*) continue ;;
+			esac
+			case $(xenstore-read $folder/state $folder/online | tr "\n" " ") in
+			"2 1 " | "4 1 ")
+				if ! xenstore-exists $folder/hotplug-status; then
+					ip link set $device master br0 up && xenstore-write $folder/hotplug-status connected
+				fi
+				;;
+			"6 0 ") xenstore-rm $folder ;;
+			esac
+		done' >/dev/null
 }
 
 # --- devices made by hand -----------------------------------------------------------------------

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # An interface can be attached and detached again and again while it carries traffic: each time it is there
-# soon and works, and nothing is leaked: no interrupts, event channels, grants, memory or nodes in xenstore.
+# soon and works, and nothing is leaked: no interrupts, event channels, grants, memory or nodes in xenstore, at
+# either end.
 # pairs: rust/rust
 # control: rust/c c/rust c/c
 # allow-console: xennet_disconnect_backend
@@ -11,7 +12,7 @@
 . ./common.sh
 # shellcheck source=selftests/lib/leaks.sh
 . "$XENVM_LIB/leaks.sh"
-ktap_set_plan 7
+ktap_set_plan 10
 share_guest
 rounds=${rounds:-15}
 
@@ -32,10 +33,15 @@ done=0
 for ((round = 1; round <= rounds; round++)); do
 	cycle && done=$((done + 1))
 	# By then everything that is allocated once has been.
-	[ "$round" != 5 ] || leaks_before n
+	if [ "$round" = 5 ]; then
+		leaks_before n
+		leaks_dom0_before
+	fi
 done
 leaks_after n
+leaks_dom0_after
 ktap_equal "every time in time" "$rounds" "$done"
 leaks_test "$((rounds - 5))"
+leaks_dom0_test "$((rounds - 5))"
 ktap_equal "no interface in dom0" "" "$(compgen -G '/sys/class/net/vif*')"
 ktap_finished
