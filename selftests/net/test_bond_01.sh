@@ -12,7 +12,9 @@
 # shellcheck source=selftests/net/places.sh
 . ./places.sh
 modes="802.3ad balance-xor balance-tlb balance-alb active-backup"
-ktap_set_plan 10
+# In this mode addresses change while interfaces are up, which C's driver does not let them.
+! is_c || modes=${modes/balance-alb /}
+ktap_set_plan $((5 + $(wc -w <<<"$modes")))
 share_guest
 guest_run n "modprobe bonding max_bonds=0" || ktap_exit_fail_msg "no bonds"
 if ! first=$(vif_attach n) || ! second=$(vif_attach n); then

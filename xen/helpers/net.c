@@ -16,7 +16,12 @@
 struct net_device *rust_helper_xen_net_alloc(unsigned int queues);
 struct net_device *rust_helper_xen_net_alloc(unsigned int queues)
 {
-	return alloc_etherdev_mqs(sizeof(void *), queues, queues);
+	struct net_device *dev = alloc_etherdev_mqs(sizeof(void *), queues, queues);
+
+	/* Nobody is told of the address, so that it can change at any time. */
+	if (dev)
+		dev->priv_flags |= IFF_LIVE_ADDR_CHANGE;
+	return dev;
 }
 
 void rust_helper_xen_net_set_private(struct net_device *dev, void *data);
