@@ -3,7 +3,8 @@
 # Events are moderated at the end that is Rust's: each setting takes effect while a verified load runs, what
 # makes no sense is refused and says why, timers end hold-offs, many requests share an event, and one request
 # at a time never waits for others.
-# pairs: rust/rust rust/c c/rust
+# pairs: rust/rust
+# control: rust/c c/rust
 # timeout: 600
 
 # shellcheck source=selftests/blk/common.sh
@@ -131,7 +132,7 @@ rate() {
 }
 
 for end in "${ends[@]}"; do
-	ktap_equal "$end: defaults" "16 100 0 1 7" "$(for name in frames usecs poll_usecs adaptive priority; do
+	ktap_equal "$end: defaults" "1 100 0 1 7" "$(for name in frames usecs poll_usecs adaptive priority; do
 		setting "$end" $name
 	done | paste -sd ' ')"
 	ktap_test "$end: values out of range are refused" refuses_all "$end"
@@ -160,14 +161,18 @@ for end in "${ends[@]}"; do
 	ktap_test "$end: depth 1 is not held off" test $(($(counted "$end" events_held) - held)) -le 20
 	ktap_test "$end: depth 1 has its events" test "$many" -ge $((one * 9 / 10))
 
-	# How many events 32 at a time take without, with, and with moderation at both ends.
+	# How many events 32 at a time take: each with its own, as many held off as has been good, and always 16.
+	# How much is good depends on the machine, so that the numbers are only told.
 	setting "$end" frames 1
 	without=$(rate "$end" 32 2000)
 	setting "$end" frames 16
 	reads 32 2000
 	with=$(rate "$end" 32 4000)
-	ktap_print_msg "$end: with depth 32 $without events for a thousand reads, then $with"
-	ktap_test "$end: depth 32 needs few events" test "${with:-1000}" -lt 100
+	setting "$end" adaptive 0
+	always=$(rate "$end" 32 4000)
+	setting "$end" adaptive 1
+	ktap_print_msg "$end: with depth 32 $without events for a thousand reads, then $with; $always if always 16 wait"
+	ktap_test "$end: depth 32 needs fewer events" test "${always:-1000}" -lt $((${without:-0} / 2))
 	ktap_test "$end: ... for they are held off" test "$(counted "$end" events_held)" -gt 50
 	ktap_test "$end: batches are counted" test "$(($(counted "$end" batch_8_15) +
 		$(counted "$end" batch_16_31)))" -gt 50

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # The number of queues is changed while data passes: the link comes back by itself, and nothing is lost of what is
 # sent again. What cannot be is refused, and changes nothing.
-# pairs: rust/rust rust/c
+# pairs: rust/rust
+# control: rust/c
 # timeout: 300
 
 # shellcheck source=selftests/net/common.sh

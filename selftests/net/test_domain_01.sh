@@ -4,6 +4,7 @@
 # survive, and another one takes its place. Then an interface changes its backend domain again and again, with
 # either end closing first, and the network is there each time.
 # pairs: rust/rust
+# tier: long
 # control: rust/c c/rust c/c
 # allow-console: xennet_disconnect_backend
 # timeout: 600

@@ -3,7 +3,8 @@
 # Users choose by which queue packets come, through the control ring: a key, a table and what is hashed. Each flow
 # comes by the queue that the hash of Toeplitz says, also when the backend is another one. A backend that does not
 # answer is not waited for without end.
-# pairs: rust/rust rust/c
+# pairs: rust/rust
+# control: rust/c
 # timeout: 400
 
 # shellcheck source=selftests/net/common.sh

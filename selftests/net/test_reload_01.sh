@@ -4,6 +4,7 @@
 # on; the guest's meets no backend for a while. Then the toolstack's keys are removed by force, in every order: the
 # guest, which panics at any warning, says one line at most and can have another interface.
 # pairs: rust/rust
+# tier: long
 # control: rust/c c/rust c/c
 # allow-console: xennet_disconnect_backend
 # timeout: 400

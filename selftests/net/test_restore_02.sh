@@ -4,6 +4,7 @@
 # seconds of the guest's own time, on all queues, and nothing of the data is lost or changed. What was on the ring
 # is dropped and counted, also when it was full, because the backend took nothing any more.
 # pairs: rust/rust
+# tier: long
 # control: rust/c c/rust c/c
 # allow-console: xennet_disconnect_backend
 # timeout: 400

@@ -5,6 +5,7 @@
 # with those that can be put up with, and closes the others' interface; it says so; nothing of them is left, and
 # other guests are not affected.
 # pairs: rust/rust
+# tier: long
 # timeout: 900
 
 # shellcheck source=selftests/net/common.sh

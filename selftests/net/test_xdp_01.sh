@@ -3,7 +3,8 @@
 # Programs see the packets that a guest receives (XDP): what they want to become of each is done and counted, in
 # one piece and in several, while others are passed on unchanged. Sums are complete when a program sees them. Programs
 # come and go under load.
-# pairs: rust/rust rust/c
+# pairs: rust/rust
+# control: rust/c
 # timeout: 400
 
 # shellcheck source=selftests/net/common.sh
