@@ -5,6 +5,7 @@
 # at a time never waits for others.
 # pairs: rust/rust
 # control: rust/c c/rust
+# tier: long
 # timeout: 600
 
 # shellcheck source=selftests/blk/common.sh

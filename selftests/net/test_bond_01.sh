@@ -4,6 +4,7 @@
 # back, while data passes.
 # pairs: rust/rust
 # control: rust/c c/rust c/c
+# tier: long
 # allow-console: xennet_disconnect_backend
 # timeout: 300
 

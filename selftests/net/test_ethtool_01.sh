@@ -4,6 +4,7 @@
 # supported, which tools can bear; and the log is not told of it.
 # pairs: rust/rust
 # control: rust/c c/rust c/c
+# tier: long
 # allow-console: xennet_disconnect_backend
 # timeout: 200
 

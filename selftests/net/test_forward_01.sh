@@ -5,6 +5,7 @@
 # are namespaces of one guest: all goes through two interfaces of that one and two of the router's.
 # pairs: rust/rust
 # control: rust/c c/rust c/c
+# tier: long
 # allow-console: xennet_disconnect_backend
 # timeout: 400
 

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # A guest gets the multicast packets that it listens to and no others; all of them if it wants all, or more than
 # the backend can be told. It stays so when the connection is another one, and IPv6, which needs multicast, works.
-# pairs: rust/rust
-# control: rust/c
+# pairs: rust/c
+# control: rust/rust
 # timeout: 240
 
 # shellcheck source=selftests/net/common.sh

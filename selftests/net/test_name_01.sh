@@ -4,6 +4,7 @@
 # its events say; and an interface can be renamed at any time.
 # pairs: rust/rust
 # control: rust/c c/rust c/c
+# tier: long
 # allow-console: xennet_disconnect_backend
 # timeout: 240
 

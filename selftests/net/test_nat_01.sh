@@ -5,6 +5,7 @@
 # inner ones. The place is a namespace in dom0 behind an interface that does not make checksums.
 # pairs: rust/rust
 # control: rust/c c/rust c/c
+# tier: long
 # allow-console: xennet_disconnect_backend
 # timeout: 300
 

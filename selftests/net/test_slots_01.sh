@@ -5,6 +5,7 @@
 # what was there already. None is dropped, no stream stands still, and what arrives is what was sent.
 # pairs: rust/rust
 # control: rust/c c/rust c/c
+# tier: long
 # allow-console: xennet_disconnect_backend
 # timeout: 300
 

@@ -4,6 +4,7 @@
 # packets as fast as the guest's kernel makes them, of which dom0 counts every one.
 # pairs: rust/rust
 # control: rust/c c/rust c/c
+# tier: long
 # allow-console: xennet_disconnect_backend
 # timeout: 300
 

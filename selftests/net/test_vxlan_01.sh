@@ -5,6 +5,7 @@
 # able to look into tunnels.
 # pairs: rust/rust
 # control: rust/c c/rust c/c
+# tier: long
 # allow-console: xennet_disconnect_backend
 # timeout: 300
 
