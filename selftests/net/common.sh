@@ -125,10 +125,10 @@ streams_end() {
 
 # streams_go NAME ID: waits until another MiB has gone each way.
 streams_go() {
-	local folder begun
+	local folder totals
 	folder=/sys/class/net/$(vif_name "$1" "$2")/statistics
-	begun=("$(<"$folder/rx_bytes")" "$(<"$folder/tx_bytes")")
-	wait_for "$XENVM_QUICK" streams_gone "$folder" "${begun[@]}"
+	totals=("$(<"$folder/rx_bytes")" "$(<"$folder/tx_bytes")")
+	wait_for "$XENVM_QUICK" streams_gone "$folder" "${totals[@]}"
 }
 
 streams_gone() {
