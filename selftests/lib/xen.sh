@@ -272,13 +272,15 @@ guest_save() {
 guest_restore() {
 	local name=$1 file=$2
 	shift 2
-	if ! guest_xl "$name" restore -p "$file"; then
+	if ! guest_xl "$name" restore ${1:+-p} "$file"; then
 		rm -f "$XENVM_GUESTS/$name/moving"
 		return 1
 	fi
-	xl domid "$name" >"$XENVM_GUESTS/$name/domid"
-	[ $# = 0 ] || "$@" || complain "$* failed before guest $name went on"
-	guest_xl "$name" unpause "$name" || return
+	if [ $# -gt 0 ]; then
+		xl domid "$name" >"$XENVM_GUESTS/$name/domid"
+		"$@" || complain "$* failed before guest $name went on"
+		guest_xl "$name" unpause "$name" || return
+	fi
 	guest_arrive "$name"
 }
 
