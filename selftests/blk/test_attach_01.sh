@@ -4,6 +4,7 @@
 # do not keep the next one from working.
 # pairs: rust/rust
 # control: rust/c c/rust c/c
+# tier: long
 # timeout: 400
 
 # shellcheck source=selftests/blk/common.sh

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # A disk that is attached read-only, and one whose device is: the guest sees that and cannot write.
-# pairs: rust/rust c/rust
+# pairs: rust/rust
+# control: c/rust
 # timeout: 300
 # allow-console: I/O error|read-only
 

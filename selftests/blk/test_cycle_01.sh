@@ -4,6 +4,7 @@
 # and nothing is leaked: no interrupts, event channels, grants, memory or nodes in xenstore.
 # pairs: rust/rust
 # control: rust/c c/rust c/c
+# tier: long
 # timeout: 400
 
 # shellcheck source=selftests/blk/common.sh

@@ -3,6 +3,7 @@
 # A guest that floods a disk does not starve another guest's requests to the same one (case B29).
 # pairs: rust/rust
 # control: rust/c c/rust c/c
+# tier: long
 # timeout: 400
 
 # shellcheck source=selftests/blk/common.sh

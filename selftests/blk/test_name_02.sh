@@ -4,6 +4,7 @@
 # minor numbers another one has is refused, and harms none.
 # pairs: rust/c
 # control: c/c
+# tier: long
 # timeout: 400
 
 # shellcheck source=selftests/blk/common.sh

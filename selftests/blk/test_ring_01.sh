@@ -4,6 +4,7 @@
 # the protocol has it, and work with more requests than fit into them.
 # pairs: rust/rust
 # control: rust/c c/rust c/c
+# tier: long
 # timeout: 400
 
 # shellcheck source=selftests/blk/common.sh

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # A disk's sectors have the size that they have in dom0 (case B09): 512 bytes and 4096 bytes. Nothing
 # smaller than a sector is written. Sectors emulated on larger ones are test_flush_02's.
-# pairs: rust/rust c/c
-# control: rust/c c/rust
+# pairs: rust/rust
+# control: rust/c c/rust c/c
 # timeout: 400
 
 # shellcheck source=selftests/blk/common.sh

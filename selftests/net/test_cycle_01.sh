@@ -6,6 +6,7 @@
 # pairs: rust/rust
 # control: rust/c c/rust c/c
 # allow-console: xennet_disconnect_backend
+# tier: long
 # timeout: 500
 
 # shellcheck source=selftests/net/common.sh

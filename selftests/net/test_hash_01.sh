@@ -5,6 +5,7 @@
 # answer is not waited for without end.
 # pairs: rust/rust
 # control: rust/c
+# tier: long
 # timeout: 400
 
 # shellcheck source=selftests/net/common.sh
