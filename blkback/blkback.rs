@@ -159,11 +159,11 @@ xen::module_param! {
 
 xen::module_param! {
     /// Requests that wait for one event.
-    static FRAMES: Frames = Frames::new(1);
+    static FRAMES: Frames = Frames::new(16);
     module: "xen_blkback",
     name: "frames",
     mode: 0o644,
-    description: "Maximum number of requests that wait for one event (default is 1: an event each)",
+    description: "Maximum number of requests that wait for one event (default is 16; 1: an event each)",
 }
 
 xen::module_param! {

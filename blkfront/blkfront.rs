@@ -146,11 +146,11 @@ xen::module_param! {
 
 xen::module_param! {
     /// Responses that wait for one event.
-    static FRAMES: Frames = Frames::new(1);
+    static FRAMES: Frames = Frames::new(16);
     module: "xen_blkfront",
     name: "frames",
     mode: 0o644,
-    description: "Maximum number of responses that wait for one event (default is 1: an event each)",
+    description: "Maximum number of responses that wait for one event (default is 16; 1: an event each)",
 }
 
 xen::module_param! {

@@ -282,7 +282,7 @@ impl Ring {
             holds_events: false,
             barrier_works: false,
             events,
-            hold_off: HoldOff::new(),
+            hold_off: HoldOff::trying(),
             held: false,
             due: false,
             polling: Polling::new(),

@@ -6,12 +6,17 @@
 //! one event for some of them is enough: the consumer of a ring asks for it further ahead, and arms a
 //! timer in case that they do not come soon. How far ahead is learnt from what has happened of late:
 //!
-//! * Nothing is held off for somebody who has one message under way at a time.
 //! * Half of what is seen under way at once can wait. Whether more can is tried one at a time.
-//! * When the timer ends a hold-off, messages have waited in vain: far fewer wait from then on, and it is
-//!   tried ever more rarely whether more can.
+//! * When the timer ends a hold-off, messages have waited in vain. From then on no more wait than three
+//!   quarters of those that had come, and it is tried ever more rarely whether more can.
 //!
-//! A consumer of answers knows how many can still come, and never waits for more than that; see
+//! How many are under way at the moment of an event says little: a peer that is woken by each message and
+//! answers it at once, while the sender would go on sending if it were not interrupted, makes many look
+//! like one. So it is also [tried](HoldOff::trying) whether a second message comes if the first one is not
+//! told of. For somebody who has one under way at a time the timer ends that, in the end after every
+//! [`MOST_PATIENCE`] messages.
+//!
+//! A consumer of answers knows how many are still to come, and does not wait for more than that; see
 //! [`HoldOff::ahead_of`].
 //!
 //! Pure logic, tested on the host and by KUnit.
@@ -21,31 +26,53 @@ use super::settings::{
     MAX_FRAMES, //
 };
 
-/// Batches after which more messages may wait, at least and at most.
+/// Batches after which more messages may wait, at least and at most; and at most if more are seen to be under
+/// way, or have come, than had before.
 const LEAST_PATIENCE: u32 = 8;
 const MOST_PATIENCE: u32 = 8192;
+const HOPEFUL_PATIENCE: u32 = 128;
 
 /// What has been learnt of one direction of a ring.
 #[derive(Clone, Copy, Debug)]
 pub struct HoldOff {
     /// Messages that may wait for one event; at least 1.
     ceiling: u32,
-    /// Batches after which the ceiling may rise.
+    /// So many did not come in time the last time that it was tried; 0 if all did.
+    limit: u32,
+    /// It is being tried again.
+    beyond: bool,
+    /// Batches after which that is done.
     patience: u32,
-    /// Batches since it last changed.
+    /// Batches since then.
     calm: u32,
+    /// Batches since the ceiling may have changed.
+    batches: u32,
     /// Messages that were under way at once since then, at most.
     depth: u32,
+    /// Whether more than are seen under way at once may wait.
+    tries: bool,
 }
 
 impl HoldOff {
-    /// Nothing is known yet, and nothing held off.
+    /// Nothing is known yet, and nothing held off. No more messages wait than are seen to be under way.
     pub const fn new() -> Self {
         Self {
             ceiling: 1,
-            depth: 0,
+            limit: 0,
+            beyond: false,
             patience: LEAST_PATIENCE,
             calm: 0,
+            batches: 0,
+            depth: 0,
+            tries: false,
+        }
+    }
+
+    /// The same, but that more messages may wait if that turns out to be good.
+    pub const fn trying() -> Self {
+        Self {
+            tries: true,
+            ..Self::new()
         }
     }
 
@@ -61,13 +88,18 @@ impl HoldOff {
         self.ceiling
     }
 
-    /// The same if no more than `outstanding` messages can come: it is never beyond the last of them, so
-    /// that the last answers do not wait for others that nobody has asked for. Unless the user has set a
+    /// The same for answers, of which `outstanding` are still to come: it is never beyond the last of them, so
+    /// that the last ones do not wait for others that nobody has asked for. Unless the user has set a
     /// fixed number, a quarter of them need not have come, so that the producer has something to do while
     /// the others are dealt with.
+    ///
+    /// If there are none, it is as far ahead as for what comes by itself: more may be asked for soon.
     #[inline]
     pub const fn ahead_of(&self, settings: &Settings, outstanding: u32) -> u32 {
         let ahead = self.ahead(settings);
+        if outstanding == 0 && self.tries {
+            return ahead;
+        }
         let most = if settings.adaptive {
             outstanding - outstanding.div_ceil(4)
         } else {
@@ -86,27 +118,65 @@ impl HoldOff {
     pub fn learn(&mut self, depth: u32) {
         // With many under way a look can still meet few.
         self.depth = self.depth.max(depth);
-        self.calm += 1;
-        if self.calm < self.patience {
+        self.calm = self.calm.saturating_add(1);
+        self.batches += 1;
+        if self.batches < LEAST_PATIENCE {
             return;
         }
-        let depth = self.depth;
-        self.depth = 0;
-        self.calm = 0;
-        self.patience = (self.patience / 2).max(LEAST_PATIENCE);
-        self.ceiling = if depth < 2 {
-            1
-        } else {
-            (depth / 2).max(self.ceiling + 1).min(MAX_FRAMES)
+        let depth = core::mem::take(&mut self.depth);
+        self.batches = 0;
+        if !self.tries && depth < 2 {
+            self.ceiling = 1;
+            return;
+        }
+        if self.beyond && self.ceiling >= self.limit {
+            // As many as did not come then have come by now.
+            self.limit = 0;
+            self.beyond = false;
+        }
+        if depth >= self.limit {
+            self.patience = self.patience.min(HOPEFUL_PATIENCE);
+        }
+        let next = (depth / 2)
+            .max(self.ceiling.saturating_mul(2))
+            .min(MAX_FRAMES);
+        let most = match self.limit {
+            0 => MAX_FRAMES,
+            limit => good(limit),
         };
+        if !self.beyond && next > most && self.calm >= self.patience {
+            self.beyond = true;
+            self.calm = 0;
+            self.patience = (self.patience / 2).max(LEAST_PATIENCE);
+        }
+        self.ceiling = if self.beyond { next } else { next.min(most) };
     }
 
     /// The timer has ended a hold-off, and found so many messages waiting.
     pub fn expired(&mut self, found: u32) {
-        self.ceiling = (found / 2).clamp(1, self.ceiling);
+        let limit = found.saturating_add(1);
+        let patience = self.patience * 4;
+        self.patience = if self.limit != 0 && limit > self.limit {
+            patience.min(HOPEFUL_PATIENCE)
+        } else {
+            patience.min(MOST_PATIENCE)
+        };
+        self.limit = limit;
+        self.beyond = false;
+        self.ceiling = good(limit).min(self.ceiling);
         self.calm = 0;
+        self.batches = 0;
         self.depth = 0;
-        self.patience = (self.patience * 4).min(MOST_PATIENCE);
+    }
+}
+
+/// How many messages may wait, if so many did not come in time: some fewer than did.
+const fn good(limit: u32) -> u32 {
+    let good = limit - limit.div_ceil(4);
+    if good < 1 {
+        1
+    } else {
+        good
     }
 }
 
@@ -190,12 +260,88 @@ mod tests {
         assert_eq!(hold_off.ahead(&SETTINGS), 16);
     }
 
+    /// What a consumer sees whose peer sends `depth` messages at a time, each at once, as soon as all have been
+    /// taken; how many of `rounds` such batches had the timer expire.
+    fn batches(hold_off: &mut HoldOff, depth: u32, rounds: u32) -> u32 {
+        let mut expired = 0;
+        for _ in 0..rounds {
+            let mut left = depth;
+            while left > 0 {
+                let ahead = hold_off.ahead(&SETTINGS);
+                if ahead > left {
+                    hold_off.expired(left);
+                    expired += 1;
+                } else {
+                    hold_off.learn(ahead);
+                }
+                left = left.saturating_sub(ahead);
+            }
+        }
+        expired
+    }
+
+    #[test]
+    fn what_looks_like_one_may_be_many() {
+        // Each is answered before the next is sent, but the sender waits for none.
+        let mut hold_off = HoldOff::trying();
+        let mut answered = 0;
+        for _ in 0..100 {
+            let ahead = hold_off.ahead_of(&SETTINGS, 0);
+            answered += ahead;
+            hold_off.learn(ahead);
+        }
+        assert_eq!(hold_off.ahead_of(&SETTINGS, 0), 16);
+        assert!(answered > 500);
+        // Those that are known to come are waited for, no others.
+        assert_eq!(hold_off.ahead_of(&SETTINGS, 4), 3);
+    }
+
+    #[test]
+    fn one_at_a_time_is_hardly_ever_tried() {
+        let mut hold_off = HoldOff::trying();
+        assert!(batches(&mut hold_off, 1, 1_000) <= 6);
+        assert!(batches(&mut hold_off, 1, 80_000) <= 18);
+        // Whatever was before.
+        let mut hold_off = HoldOff::trying();
+        for _ in 0..1_000 {
+            hold_off.learn(32);
+        }
+        assert_eq!(hold_off.ahead(&SETTINGS), 16);
+        assert!(batches(&mut hold_off, 1, 1_000) <= 6);
+    }
+
+    #[test]
+    fn many_after_one_are_noticed_soon() {
+        let mut hold_off = HoldOff::trying();
+        batches(&mut hold_off, 1, 50_000);
+        // One answer in eight is seen together with another.
+        for round in 0..512 {
+            let ahead = hold_off.ahead_of(&SETTINGS, 0);
+            hold_off.learn(ahead.max(if round % 8 == 3 { 2 } else { 1 }));
+        }
+        assert_eq!(hold_off.ahead_of(&SETTINGS, 0), 16);
+    }
+
+    #[test]
+    fn a_few_at_a_time_share_events_without_the_timer() {
+        for depth in 2..=40 {
+            let mut hold_off = HoldOff::trying();
+            batches(&mut hold_off, depth, 50_000);
+            let expired = batches(&mut hold_off, depth, 20_000);
+            // One message in 256 waits for it, at most.
+            assert!(
+                expired <= 20_000 * depth / 256,
+                "{depth} at a time: {expired}"
+            );
+        }
+    }
+
     #[test]
     fn slow_devices_are_left_alone() {
         // With an answer a millisecond, none of them is to wait for others.
         let mut hold_off = HoldOff::new();
         let (_, expired) = answers(&mut hold_off, 32, 1_000_000, 100_000);
-        assert!(expired <= 32);
+        assert!(expired <= 100_000 / HOPEFUL_PATIENCE + 8);
         // With one in 20 us, five come in time.
         let mut hold_off = HoldOff::new();
         let (events, expired) = answers(&mut hold_off, 32, 20_000, 100_000);

@@ -274,7 +274,7 @@ mod tests {
         assert_eq!(
             ahead,
             Ahead {
-                slots: 2,
+                slots: 4,
                 was_late: true
             }
         );
