@@ -35,10 +35,13 @@ mod frontend;
 mod identity;
 mod live;
 mod loan;
+mod moderator;
 mod number;
 mod queue;
+mod queues;
 mod ring;
 mod stats;
+mod traffic;
 mod transfer;
 
 use core::ffi::CStr;

@@ -5,7 +5,7 @@
 use crate::{
     fault::Failure,
     features::RingLimits,
-    queue::Queues,
+    queues::Queues,
     ring::{
         Conduct,
         Ring, //

@@ -15,7 +15,7 @@ use crate::{
         Terms, //
     },
     number::XENVBD_MAJOR,
-    queue::Queues,
+    queues::Queues,
     Blkfront,
     BlkfrontModule,
     MAX_INDIRECT_SEGMENTS,

@@ -5,9 +5,9 @@
 use crate::{
     queue::{
         Cause,
-        Queues,
         Served, //
     },
+    queues::Queues,
     EVENTS, //
 };
 use kernel::{

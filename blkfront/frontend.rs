@@ -21,8 +21,8 @@ use crate::{
     },
     live::Live,
     number::DiskNumber,
-    queue::Queues,
-    ring::Remains,
+    queues::Queues,
+    traffic::Remains,
     POLL_QUEUES,
     REQUEST_TIMEOUT,
     WORK, //
@@ -211,6 +211,10 @@ impl Frontend {
             }
         };
         let peer = dev.with_otherend(Peer::new)?;
+        // Of a device that has lost its driver before, the backend waits for this.
+        if matches!(life, Life::Waiting(_)) && dev.state() != State::Initialising {
+            dev.switch_state(State::Initialising);
+        }
         Arc::pin_init(
             pin_init!(Self {
                 dev: DeviceRef::from(dev),
@@ -280,7 +284,13 @@ impl Frontend {
                 Ok(()) => {}
                 Err(failure) => self.dev.fatal(failure.errno(), fmt!("{failure}")),
             },
-            State::Closing | State::Closed => self.dev.frontend_closed(),
+            // That may be what is left of an earlier driver's connection: with a device that is to stay
+            // the backend begins anew.
+            State::Closing | State::Closed => {
+                if !peer.is_to_stay() {
+                    self.dev.frontend_closed();
+                }
+            }
             State::Unknown
             | State::Initialising
             | State::Initialised

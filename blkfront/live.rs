@@ -9,7 +9,7 @@ use crate::{
     },
     fault::Failure,
     features::DIRECT_SEGMENTS,
-    queue::Queues,
+    queues::Queues,
     Blkfront, //
 };
 use core::{

@@ -19,20 +19,26 @@ use crate::{
     },
     features::{
         RingLimits,
-        Terms,
-        DIRECT_SEGMENTS, //
+        Terms, //
     },
     loan::{
-        Lender,
-        Loan,
         Needs,
         Problem, //
     },
+    moderator::{
+        Moderator,
+        Rest, //
+    },
     number::DiskNumber,
-    queue::Queues,
+    queues::Queues,
     stats::{
         Gauges,
         Stats, //
+    },
+    traffic::{
+        Place,
+        Remains,
+        Traffic, //
     },
     Blkfront,
     MAX_PERSISTENT_GRANTS,
@@ -56,12 +62,7 @@ use xen::{
         Blkif,
         Operation, //
     },
-    moderation::{
-        Backstop,
-        HoldOff,
-        Polling,
-        Settings, //
-    },
+    moderation::Settings,
     ring::{
         Front,
         Notify, //
@@ -84,95 +85,6 @@ pub(crate) enum Sent {
     Fault(Request<Blkfront>, Fault),
 }
 
-/// A request in flight, if there is one.
-struct Place {
-    // Dropped first: the backend's access ends before the request does.
-    loan: Loan,
-    request: Option<Request<Blkfront>>,
-}
-
-/// What an open ring has for its requests.
-///
-/// Requests that are still in flight when it is dropped end with an error.
-pub(crate) struct Traffic {
-    places: KVVec<Place>,
-    lender: Lender,
-    /// What requests may be like. The backend may turn out not to do what it offered.
-    terms: Terms,
-}
-
-impl Traffic {
-    /// For a ring with so many places for requests. If there are too few grant references for a request
-    /// as large as the terms allow, requests go in smaller parts. Process context.
-    pub(crate) fn new(mut needs: Needs, places: usize, mut terms: Terms) -> Result<Self, Failure> {
-        let lender = match Lender::new(needs) {
-            Err(errno) if errno == ENOSPC && terms.segments > DIRECT_SEGMENTS => {
-                terms.segments = DIRECT_SEGMENTS;
-                needs.segments = DIRECT_SEGMENTS;
-                Lender::new(needs)
-            }
-            lender => lender,
-        }
-        .map_err(|errno| Failure::Errno("setting grant references and pages aside", errno))?;
-        let mut list = KVVec::with_capacity(places, GFP_KERNEL)?;
-        for _ in 0..places {
-            let place = Place {
-                loan: Loan::new(needs)
-                    .map_err(|errno| Failure::Errno("allocating a ring's requests", errno))?,
-                request: None,
-            };
-            list.push(place, GFP_KERNEL)?;
-        }
-        Ok(Self {
-            places: list,
-            lender,
-            terms,
-        })
-    }
-
-    /// How many segments a request has at most.
-    pub(crate) fn segments(&self) -> u32 {
-        self.terms.segments
-    }
-
-    /// Ends those requests with an error whose memory the backend has not mapped any more. Says how
-    /// many are left.
-    fn fail_unmapped(&mut self) -> usize {
-        let mut left = 0;
-        for Place { loan, request } in self.places.iter_mut() {
-            if request.is_some() && !loan.try_end() {
-                left += 1;
-            } else if let Some(request) = request.take() {
-                loan.clear(&mut self.lender);
-                request.end(Status::IoError);
-            }
-        }
-        left
-    }
-
-    /// What remains when the requests that are left end with an error.
-    fn into_lender(self) -> Lender {
-        let Self {
-            mut places,
-            mut lender,
-            ..
-        } = self;
-        for Place { loan, request } in places.iter_mut() {
-            loan.clear(&mut lender);
-            if let Some(request) = request.take() {
-                request.end(Status::IoError);
-            }
-        }
-        lender
-    }
-}
-
-/// What a closed ring leaves: pages that stay granted, which the backend may have mapped as long as it
-/// is connected. Dropped before that, they are parked, and the kernel looks after them but slowly.
-pub(crate) struct Remains {
-    _lender: Lender,
-}
-
 /// A connected ring.
 ///
 /// Fields are dropped in this order: once the channel is gone no handler runs; then the requests in
@@ -181,7 +93,7 @@ pub(crate) struct Remains {
 pub(crate) struct Ring {
     channel: Channel<RingEvents>,
     /// ... and then nobody looks for responses after some time.
-    backstop: Backstop<RingEvents>,
+    moderator: Moderator,
     /// There once the backend has connected: requests may be sent.
     traffic: Option<Traffic>,
     front: Front<Blkif, GrantedPages>,
@@ -209,27 +121,6 @@ pub(crate) struct Ring {
     barrier_works: bool,
     /// Who is told of events.
     events: Arc<RingEvents>,
-    hold_off: HoldOff,
-    /// Events are held off.
-    held: bool,
-    /// Responses were seen that no event may come for.
-    due: bool,
-    polling: Polling,
-    /// Since when there has been no response, in nanoseconds since the machine was started, if that is
-    /// to be known.
-    idle: Option<u64>,
-    /// Until when somebody looks for responses.
-    lookout: Option<u64>,
-}
-
-/// What is next for a ring that has no more responses.
-pub(crate) enum Rest {
-    /// There are more.
-    GoOn,
-    /// Somebody is to look for them for some time.
-    LookOut,
-    /// An event, or the timer.
-    Wait,
 }
 
 /// What is decided when rings are announced.
@@ -262,11 +153,11 @@ impl Ring {
             .map_err(|errno| Failure::Errno("allocating an event's handler", errno))?;
         let channel = Channel::new(dev, c"blkif", events.clone())
             .map_err(|errno| Failure::Errno("allocating an event channel", errno))?;
-        let backstop = Backstop::new(events.clone())
+        let moderator = Moderator::new(events.clone())
             .map_err(|errno| Failure::Errno("allocating a timer", errno))?;
         Ok(Self {
             channel,
-            backstop,
+            moderator,
             traffic: None,
             front,
             domain: dev.otherend_id(),
@@ -282,12 +173,6 @@ impl Ring {
             holds_events: false,
             barrier_works: false,
             events,
-            hold_off: HoldOff::trying(),
-            held: false,
-            due: false,
-            polling: Polling::new(),
-            idle: None,
-            lookout: None,
         })
     }
 
@@ -337,19 +222,9 @@ impl Ring {
 
     /// What it has at this moment.
     pub(crate) fn gauges(&self) -> Gauges {
-        let Some(traffic) = &self.traffic else {
-            return Gauges::default();
-        };
-        let in_flight = traffic
-            .places
-            .iter()
-            .filter(|p| p.request.is_some())
-            .count();
-        Gauges {
-            in_flight: in_flight as u64,
-            references: traffic.lender.references().into(),
-            granted_pages: traffic.lender.kept_pages().into(),
-        }
+        self.traffic
+            .as_ref()
+            .map_or_else(Gauges::default, Traffic::gauges)
     }
 
     /// Whether the ring has more references and pages than it must have.
@@ -395,20 +270,12 @@ impl Ring {
         self.channel.set_priority(priority)
     }
 
-    /// Publishes what has been filled in. The more is under way, the further ahead is the next event.
+    /// Publishes what has been filled in.
     pub(crate) fn push(&mut self, stats: &mut Stats, settings: &Settings) {
-        let notify = if settings.holds_off() && !self.polled {
-            let ahead = self.hold_off.ahead_of(settings, self.front.taken());
-            let pushed = self.front.push_holding_off(ahead);
-            if pushed.held_off {
-                self.backstop.hold(settings.nanoseconds());
-                self.held = true;
-                stats.events_held += 1;
-            }
-            self.due |= pushed.due;
-            pushed.notify
-        } else {
+        let notify = if self.polled {
             self.front.push()
+        } else {
+            self.moderator.push(&mut self.front, stats, settings)
         };
         if notify == Notify::Needed {
             stats.events_sent += 1;
@@ -418,7 +285,7 @@ impl Ring {
 
     /// Whether there are responses now that have to be looked for, since no event may come for them.
     pub(crate) fn take_due(&mut self) -> bool {
-        core::mem::replace(&mut self.due, false)
+        self.moderator.take_due()
     }
 
     /// No response is left: asks for an event, unless somebody is to look for more. So many were `found`
@@ -433,82 +300,14 @@ impl Ring {
         if self.polled {
             return Ok(Rest::Wait);
         }
-        let outstanding = self.front.outstanding();
-        if self.looks_out(found, outstanding, settings) {
-            return Ok(Rest::LookOut);
-        }
-        // After a look that has found nothing, the next response is worth an event.
-        let ahead = if found > 0 {
-            self.hold_off.ahead_of(settings, outstanding)
-        } else {
-            1
-        };
-        let backstop = &self.backstop;
-        let more = self.front.wait_for_responses_beyond(ahead - 1, || {
-            if ahead > 1 {
-                backstop.hold(settings.nanoseconds());
-            }
-        });
-        if more.map_err(Fault::Producer)? {
-            return Ok(Rest::GoOn);
-        }
-        if ahead == 1 && self.held {
-            self.backstop.release();
-        }
-        if found > 0 {
-            if by_timer && self.held {
-                stats.events_expired += 1;
-                self.hold_off.expired(found);
-            } else {
-                self.hold_off.learn(found.saturating_add(outstanding));
-            }
-            stats.batches.count(found);
-        }
-        self.held = ahead > 1;
-        stats.events_held += u64::from(self.held);
-        Ok(Rest::Wait)
-    }
-
-    /// Whether somebody is to look for responses before an event is asked for.
-    fn looks_out(&mut self, found: u32, outstanding: u32, settings: &Settings) -> bool {
-        let most = settings.poll_nanoseconds();
-        if most == 0 || outstanding == 0 {
-            self.idle = None;
-            return false;
-        }
-        let now = xen::thread::now();
-        if found > 0 {
-            if let Some(idle) = self.idle.replace(now) {
-                self.polling.learn(now.saturating_sub(idle), most);
-            }
-        }
-        let span = self.polling.span(most);
-        if found == 0 || span == 0 {
-            return false;
-        }
-        self.lookout = Some(now.saturating_add(span));
-        true
+        self.moderator
+            .rest(&mut self.front, (found, by_timer), settings, stats)
     }
 
     /// Whether to go on looking for responses, for whoever does so now and then. Says so until some are
     /// there or the time is up.
     pub(crate) fn looks(&mut self, give_up: bool, stats: &mut Stats) -> bool {
-        let Some(end) = self.lookout else {
-            return false;
-        };
-        // Whoever takes them finds out what is impossible about the index.
-        let found = self.front.has_responses().unwrap_or(true);
-        let give_up = give_up || self.front.outstanding() == 0;
-        if !found && !give_up && xen::thread::now() < end {
-            return true;
-        }
-        if found {
-            stats.polls_found += 1;
-        } else {
-            stats.polls_empty += 1;
-        }
-        self.lookout = None;
-        false
+        self.moderator.looks(&mut self.front, give_up, stats)
     }
 
     /// Where the request with a tag of a hardware queue has its place in the table.
@@ -640,16 +439,8 @@ impl Ring {
     /// Gives the requests in flight back to the block layer, to be sent again by another ring. The
     /// backend of this one is no more, and so is whatever it had mapped. Not under a queue's lock.
     pub(crate) fn give_back(mut self) {
-        let Some(traffic) = &mut self.traffic else {
-            return;
-        };
-        for place in traffic.places.iter_mut() {
-            if let Some(mut request) = place.request.take() {
-                place.loan.try_end();
-                place.loan.clear(&mut traffic.lender);
-                request.data_mut().start_over();
-                request.requeue();
-            }
+        if let Some(traffic) = &mut self.traffic {
+            traffic.give_back();
         }
     }
 
@@ -677,8 +468,6 @@ impl Ring {
                 "{number}: the backend keeps pages of {left} requests mapped: they end with an error, and the pages stay reserved\n"
             );
         }
-        Some(Remains {
-            _lender: traffic.into_lender(),
-        })
+        Some(traffic.into_remains())
     }
 }

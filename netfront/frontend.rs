@@ -295,7 +295,7 @@ impl Frontend {
                 // That may be what is left of an earlier driver's connection: with a device that is to stay
                 // the backend begins anew.
                 State::Closing | State::Closed => {
-                    if store::read::<bool>(&peer.dir, c"online").ok().flatten() != Some(true) {
+                    if !peer.is_to_stay() {
                         dev.frontend_closed();
                     }
                 }

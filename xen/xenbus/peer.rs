@@ -49,6 +49,12 @@ impl Peer {
             _ => false,
         }
     }
+
+    /// Whether the toolstack wants the device to stay: a backend that has closed begins anew when the
+    /// frontend does. Process context.
+    pub fn is_to_stay(&self) -> bool {
+        matches!(store::read(&self.dir, c"online"), Ok(Some(true)))
+    }
 }
 
 fn shared_copy(text: &CStr) -> Result<Arc<CString>> {
