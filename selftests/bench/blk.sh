@@ -13,7 +13,7 @@ workloads=(
 	"randread-4k-qd1|--rw=randread --bs=4k --iodepth=1|300|1800"
 	"randwrite-4k-qd1|--rw=randwrite --bs=4k --iodepth=1|300|1800"
 	"randread-4k-qd32|--rw=randread --bs=4k --iodepth=32|500|4500"
-	"read-64k-qd4|--rw=read --bs=64k --iodepth=4|150|900"
+	"read-128k-qd4|--rw=read --bs=128k --iodepth=4|100|600"
 	"read-1m-qd4|--rw=read --bs=1m --iodepth=4|20|120"
 	"write-1m-qd4|--rw=write --bs=1m --iodepth=4|20|120"
 )

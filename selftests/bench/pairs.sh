@@ -43,15 +43,22 @@ difference() {
 	done
 }
 
-# parameters BUILD[:NAME=VALUE,...]: those of a module, as modprobe takes them.
+# parameters DRIVER BUILD[:NAME=VALUE,...]: those of a module, as modprobe takes them. Times of moderation that are not
+# among them are the defaults, times the machine's slowness.
 parameters() {
-	[[ $1 != *:* ]] || tr , ' ' <<<"${1#*:}"
+	# shellcheck disable=SC2154 # of the script
+	case $1:$2 in
+	blk*:rust*) echo usecs=$((100 * slowness)) ;;
+	net*:rust*) echo rx_usecs=$((50 * slowness)) ;;
+	esac
+	[ "$1:${2%%:*}" != netfront:rust ] || echo tx_usecs=$((50 * slowness))
+	[[ $2 != *:* ]] || tr , ' ' <<<"${2#*:}"
 }
 
 # backend_swap DRIVER BUILD[:PARAMETERS]: another build of the backend, with the guest left alone.
 backend_swap() {
 	# shellcheck disable=SC2046 # words
-	backend_load "$1" "${2%%:*}" $(parameters "$2") || fail "the backend $2 cannot be loaded"
+	backend_load "$1" "${2%%:*}" $(parameters "$1" "$2") || fail "the backend $2 cannot be loaded"
 }
 
 # frontend_swap DRIVER BUILD[:PARAMETERS]
@@ -59,6 +66,6 @@ frontend_swap() {
 	local build=${2%%:*}
 	guest_run bench "# ram-root
 guest-driver $1 $build && if [ -e /sys/module/xen_$1 ]; then rmmod xen-$1; fi &&
-modprobe xen-$1 $(parameters "$2")" || fail "the guest's driver cannot be loaded"
+modprobe xen-$1 $(parameters "$1" "$2" | paste -sd ' ')" || fail "the guest's driver cannot be loaded"
 	[ "$(driver_loaded bench "$1")" = "$build" ] || fail "the guest has loaded the wrong driver"
 }

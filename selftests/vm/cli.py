@@ -214,15 +214,20 @@ def parser():
     add_run_options(command, 3600)
     command.add_argument("--kind", choices=["blk", "net"], default="blk",
                          help="disks or interfaces (default: %(default)s)")
-    command.add_argument("--rounds", type=int, default=3, metavar="N",
-                         help="how often each pair takes its turn (default: %(default)s)")
+    command.add_argument("--full", action="store_true",
+                         help="all workloads, and more rounds; takes an hour or more")
+    command.add_argument("--rounds", type=int, metavar="N",
+                         help=f"how often each pair takes its turn (default: {bench.QUICK_ROUNDS}, "
+                         f"with --full {bench.FULL_ROUNDS})")
     command.add_argument("--pairs", nargs="+", metavar="FRONT/BACK",
                          help="which pairs, the one to compare with first, each driver perhaps with "
                          "parameters as in rust:max_indirect_segments=64/c (default: "
                          f"{' '.join(bench.PAIRS)})")
     command.add_argument("--profile", action="store_true",
                          help="also tell which functions of kernels and modules the instructions are in")
-    command.add_argument("--workloads", metavar="REGEX", default=".", help="which workloads")
+    command.add_argument("--workloads", metavar="REGEX", help="which workloads (default: "
+                         f"{', '.join(f'{kind}: {regex}' for kind, regex in bench.QUICK.items())}; "
+                         "with --full all)")
     command = add(shell.shell, "a prompt in dom0, with a guest attached")
     add_run_options(command, None)
     command = add(stress_cpu, "look for faults of the emulated CPU model")
