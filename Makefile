@@ -33,8 +33,8 @@ rustdoc: modules
 	scripts/rustdoc.sh
 
 # Tests; what they need is fetched and kept outside of this tree.
-.PHONY: check check-all demo shell stress-cpu bench
-check demo shell stress-cpu bench:
+.PHONY: check check-all demo shell stress-cpu bench deb
+check demo shell stress-cpu bench deb:
 	$(xenvm) $@ $(ARGS)
 
 # With the C driver as control, and the slow tests.
@@ -75,6 +75,7 @@ help:
 	@echo '  shell            - a shell in dom0'
 	@echo '  stress-cpu       - look for faults of the emulated CPU'
 	@echo '  bench            - measure against the C drivers, and count instructions'
+	@echo '  deb              - build the Debian package'
 	@echo '  style            - formatting and the rules of the project'
 
 # Anything else is the kernel's.

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from . import bench, buildroot, cache, check, host, images, kernel, modules, process, shell
+from . import bench, buildroot, cache, check, host, images, kernel, modules, package, process, shell
 from .machine import CPU, Machine, Options
 from .progress import Failure, say
 
@@ -194,6 +194,8 @@ def parser():
                          help="start over, with what the Debian mirror has now")
     command = add(build, "build the modules for the kernel under test")
     command.add_argument("--output", metavar="FOLDER", help="copy the modules there")
+    command = add(package.deb, "build the Debian package")
+    command.add_argument("--output", metavar="FOLDER", help="copy the package there")
     command = add(run, "boot and run a job in dom0")
     add_run_options(command, 600)
     command.add_argument("job", metavar="JOB", help="a script, or a folder with a script `run`")
