@@ -33,8 +33,8 @@ rustdoc: modules
 	scripts/rustdoc.sh
 
 # Tests; what they need is fetched and kept outside of this tree.
-.PHONY: check check-all demo shell stress-cpu bench deb
-check demo shell stress-cpu bench deb:
+.PHONY: check check-all demo shell stress-cpu bench deb package-check
+check demo shell stress-cpu bench deb package-check:
 	$(xenvm) $@ $(ARGS)
 
 # With the C driver as control, and the slow tests.
@@ -76,6 +76,7 @@ help:
 	@echo '  stress-cpu       - look for faults of the emulated CPU'
 	@echo '  bench            - measure against the C drivers, and count instructions'
 	@echo '  deb              - build the Debian package'
+	@echo '  package-check    - install it in a fresh Debian root, and remove it'
 	@echo '  style            - formatting and the rules of the project'
 
 # Anything else is the kernel's.

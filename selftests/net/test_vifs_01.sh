@@ -26,7 +26,8 @@ frames() {
 before=$(frames)
 vifs=()
 for ((i = 0; i < number; i++)); do
-	vifs+=("$(vif_attach v)") || break
+	# By itself xl takes the number after 9 again for the eleventh.
+	vifs+=("$(vif_attach v devid=$i)") || break
 done
 ktap_equal "interfaces" "$number" "$(guest_run v "ls -d /sys/class/net/eth* | wc -l")"
 # A queue has two rings, 256 pages to receive in, and 40 for what it sends. Those of C's driver have 256 for that.

@@ -196,6 +196,8 @@ def parser():
     command.add_argument("--output", metavar="FOLDER", help="copy the modules there")
     command = add(package.deb, "build the Debian package")
     command.add_argument("--output", metavar="FOLDER", help="copy the package there")
+    command = add(package.package_check, "install the Debian package in a fresh root, and remove it")
+    command.add_argument("--keep", action="store_true", help="keep the root")
     command = add(run, "boot and run a job in dom0")
     add_run_options(command, 600)
     command.add_argument("job", metavar="JOB", help="a script, or a folder with a script `run`")

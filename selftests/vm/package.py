@@ -2,6 +2,7 @@
 """The Debian package, and a Debian root in which it is installed."""
 
 import shutil
+import subprocess
 from pathlib import Path
 
 from . import buildroot, cache, modules, process
@@ -66,3 +67,33 @@ def deb(arguments):
         raise Failure("no package was made")
     say(f"built {path} ({path.stat().st_size // 1024} KiB)")
     return 0
+
+
+def fresh_root(folder):
+    """Makes a Debian root that has no more than a user's machine before the package is installed."""
+    buildroot.debootstrap(folder, ["apt", "kmod", "initramfs-tools", "ca-certificates", "zstd", "xz-utils"],
+                          "package-check")
+    return folder / "root"
+
+
+def package_check(arguments):
+    """Installs the Debian package in a fresh root, and sees what becomes of it; prints KTAP."""
+    path = build()
+    place = modules.place_of_builds() / "package-check"
+    process.fresh_log("package-check")
+    with cache.locked("package-check"):
+        cache.remove(place)
+        place.mkdir(parents=True)
+        with step("Debian 13 root to install the package in"):
+            here = fresh_root(place)
+        (here / "srv").mkdir(exist_ok=True)
+        shutil.copy2(path, here / "srv/xen-pv-rust-dkms.deb")
+        shutil.copytree(cache.SELFTESTS / "package", here / "srv/package")
+        shutil.copytree(cache.SELFTESTS / "lib", here / "srv/lib")
+        done = subprocess.run(
+            process.isolated(["bash", "/srv/package/check.sh"], root=here, env={
+                "DEBIAN_FRONTEND": "noninteractive", "XENVM_LIB": "/srv/lib"}),
+            check=False, preexec_fn=process.die_with_parent)
+        if not arguments.keep:
+            cache.remove(place)
+    return done.returncode
