@@ -202,6 +202,8 @@ guest-driver netback $XENVM_BACK_NETBACK && modprobe xen-netback && modprobe bri
 	# shellcheck disable=SC2016 # expanded in the guest
 	guest_start "$name" 3000 'home=/local/domain/$(xenstore-read domid)/backend
 		xenstore-watch $home | while read -r path; do
+			# The first is told of when the watch is there.
+			[ $path != $home ] || xenstore-write data/watching 1
 			[[ $path =~ ^$home/vif/([0-9]+)/([0-9]+) ]] || continue
 			folder=$home/vif/${BASH_REMATCH[1]}/${BASH_REMATCH[2]}
 			device=vif${BASH_REMATCH[1]}.${BASH_REMATCH[2]}
@@ -218,6 +220,7 @@ guest-driver netback $XENVM_BACK_NETBACK && modprobe xen-netback && modprobe bri
 			"6 0 ") xenstore-rm $folder ;;
 			esac
 		done' >/dev/null
+	wait_for 30 xenstore-exists "$(guest_home "$name")/data/watching"
 }
 
 # --- devices made by hand -----------------------------------------------------------------------
