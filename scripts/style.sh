@@ -10,7 +10,7 @@ cd "$(dirname -- "$0")/.." || exit 1
 # Longer files are worth splitting.
 LINES=600
 # These have no room for a licence, or are verbatim copies of the kernel's.
-NO_SPDX='COPYING|README\.md|Documentation/ABI/.*|LICENSES/.*|\.rustfmt\.toml|\.clang-format|.*/Cargo\.lock'
+NO_SPDX='COPYING|README\.md|debian/(control|changelog|copyright|source/format|.*\.docs)|Documentation/ABI/.*|LICENSES/.*|\.rustfmt\.toml|\.clang-format|.*/Cargo\.lock'
 
 count=0
 failed=0
@@ -117,6 +117,13 @@ for file in "${files[@]}"; do
 	[ -z "$(tail -c 1 "$file" | tr -d '\n')" ] || lines+=$file$'\n'
 done
 result "newline at the end of a file" "$lines"
+
+# What is promised is shown by tests that exist.
+lines=
+for name in $(grep -rhoE '\b(blk|net)/test_[a-z]+_[0-9]+' Documentation README.md | sort -u); do
+	[ -x "selftests/$name.sh" ] || lines+="$name"$'\n'
+done
+result "tests that are named exist" "$lines"
 
 for file in "${rust[@]}" "${shell[@]}" "${python[@]}"; do
 	length=$(wc -l <"$file")

@@ -65,8 +65,8 @@ if [ -z "$new" ] || [ -z "$old" ]; then
 	ktap_exit_fail_msg "no kernels"
 fi
 ktap_print_msg "kernels $new and $old"
-install -t trixie-backports "linux-image-$new" "linux-headers-$new" linux-source "linux-headers-$old" "linux-image-$old" ||
-	ktap_exit_fail_msg "the kernels cannot be installed: $(tail -n 1 $log)"
+install "linux-image-$new/trixie-backports" "linux-headers-$new/trixie-backports" linux-source/trixie-backports \
+	"linux-headers-$old" "linux-image-$old" || ktap_exit_fail_msg "the kernels cannot be installed: $(tail -n 1 $log)"
 before=$(cd /lib/modules && find "$new" "$old" -name 'xen-*.ko*' | sort)
 ktap_test "C's drivers are there" all_are "*/kernel/drivers/*"
 
