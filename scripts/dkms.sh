@@ -93,7 +93,7 @@ prepare() {
 
 # Everything that can be seen before a tree is prepared.
 check() {
-	local driver number built found
+	local driver built found
 	[ -f "$headers/.config" ] || [ -f "$headers/include/config/auto.conf" ] ||
 		fail "there are no headers of kernel $release in $headers: install them (Debian: linux-headers-$release)."
 	[ "$(option RUST)" = y ] || fail "kernel $release was configured without CONFIG_RUST, so that it goes on with the C" \
@@ -102,7 +102,6 @@ check() {
 		[ "$(option $driver)" != y ] || fail "kernel $release has its C driver built in (CONFIG_$driver=y), which no" \
 			"module can replace: nothing was changed."
 	done
-	number=$(option RUSTC_VERSION)
 	built=$(option RUSTC_VERSION_TEXT)
 	found=$(rustc --version 2>/dev/null) ||
 		fail "there is no rustc: install ${built:-the one that kernel $release was built with}."

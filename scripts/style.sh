@@ -120,9 +120,9 @@ result "newline at the end of a file" "$lines"
 
 # What is promised is shown by tests that exist.
 lines=
-for name in $(grep -rhoE '\b(blk|net)/test_[a-z]+_[0-9]+' Documentation README.md | sort -u); do
+while read -r name; do
 	[ -x "selftests/$name.sh" ] || lines+="$name"$'\n'
-done
+done < <(grep -rhoE '\b(blk|net)/test_[a-z]+_[0-9]+' Documentation README.md | sort -u)
 result "tests that are named exist" "$lines"
 
 for file in "${rust[@]}" "${shell[@]}" "${python[@]}"; do

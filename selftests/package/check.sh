@@ -4,6 +4,7 @@
 # Installs the package in the Debian root that this runs in, beside a kernel with Rust and one without, and removes
 # it again. Run by `xenvm package-check`.
 
+# shellcheck disable=SC2317 # functions are called by ktap_test
 # shellcheck source=selftests/lib/ktap.sh
 . "$XENVM_LIB/ktap.sh"
 log=/srv/log
