@@ -26,9 +26,10 @@ use super::settings::{
     MAX_FRAMES, //
 };
 
-/// Batches after which more messages may wait, at least and at most; and at most if more are seen to be under
-/// way, or have come, than had before.
+/// Batches after which more messages may wait, at least, before the timer has ended a hold-off and afterwards; at
+/// most; and at most if more are seen to be under way, or have come, than had before.
 const LEAST_PATIENCE: u32 = 8;
+const STEADY_PATIENCE: u32 = 64;
 const MOST_PATIENCE: u32 = 8192;
 const HOPEFUL_PATIENCE: u32 = 128;
 
@@ -147,7 +148,7 @@ impl HoldOff {
         if !self.beyond && next > most && self.calm >= self.patience {
             self.beyond = true;
             self.calm = 0;
-            self.patience = (self.patience / 2).max(LEAST_PATIENCE);
+            self.patience = (self.patience / 2).max(STEADY_PATIENCE);
         }
         self.ceiling = if self.beyond { next } else { next.min(most) };
     }
@@ -155,7 +156,7 @@ impl HoldOff {
     /// The timer has ended a hold-off, and found so many messages waiting.
     pub fn expired(&mut self, found: u32) {
         let limit = found.saturating_add(1);
-        let patience = self.patience * 4;
+        let patience = (self.patience * 4).max(STEADY_PATIENCE);
         self.patience = if self.limit != 0 && limit > self.limit {
             patience.min(HOPEFUL_PATIENCE)
         } else {
