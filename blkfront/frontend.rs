@@ -92,6 +92,8 @@ pub(crate) struct Frontend {
     fault: Mutex<Option<(DiskNumber, Fault)>>,
     /// The connection has been cut.
     severed: Atomic<bool>,
+    /// It had another driver before, whose connection the backend may still have to end.
+    anew: bool,
     /// The disk may be used.
     ready: Atomic<bool>,
     /// The device is losing its driver.
@@ -212,7 +214,8 @@ impl Frontend {
         };
         let peer = dev.with_otherend(Peer::new)?;
         // Of a device that has lost its driver before, the backend waits for this.
-        if matches!(life, Life::Waiting(_)) && dev.state() != State::Initialising {
+        let anew = matches!(life, Life::Waiting(_)) && dev.state() != State::Initialising;
+        if anew {
             dev.switch_state(State::Initialising);
         }
         Arc::pin_init(
@@ -221,6 +224,7 @@ impl Frontend {
                 peer <- new_mutex!(peer),
                 fault <- new_mutex!(None),
                 severed: Atomic::new(false),
+                anew,
                 ready: Atomic::new(false),
                 leaving: Atomic::new(false),
                 left <- Completion::new(),
@@ -285,9 +289,9 @@ impl Frontend {
                 Err(failure) => self.dev.fatal(failure.errno(), fmt!("{failure}")),
             },
             // That may be what is left of an earlier driver's connection: with a device that is to stay
-            // the backend begins anew.
+            // the backend begins anew. Otherwise it has failed, and nobody is to wait for the disk.
             State::Closing | State::Closed => {
-                if !peer.is_to_stay() {
+                if !self.anew || !peer.is_to_stay() {
                     self.dev.frontend_closed();
                 }
             }

@@ -107,6 +107,8 @@ pub(crate) struct Frontend {
     announce: Atomic<bool>,
     /// The connection is to end, and another one to be made: somebody wants another number of queues.
     pub(crate) renewing: Atomic<bool>,
+    /// There was another connection before, which the backend may still have to end.
+    anew: Atomic<bool>,
     /// The backend has had time to leave another room before packets.
     pub(crate) settled: Atomic<bool>,
 
@@ -190,7 +192,8 @@ impl Frontend {
     pub(crate) fn new(dev: &xenbus::Device<device::Core<'_>>) -> Result<Arc<Self>> {
         let peer = dev.with_otherend(Peer::new)?;
         // Of a device that has lost its driver before, the backend waits for this.
-        if dev.state() != State::Initialising {
+        let anew = dev.state() != State::Initialising;
+        if anew {
             dev.switch_state(State::Initialising);
         }
         Arc::pin_init(
@@ -203,6 +206,7 @@ impl Frontend {
                 ready: Atomic::new(false),
                 announce: Atomic::new(false),
                 renewing: Atomic::new(false),
+                anew: Atomic::new(anew),
                 settled: Atomic::new(false),
                 work <- new_work!("netfront::Frontend::work"),
                 trimmer <- new_delayed_work!("netfront::Frontend::trimmer"),
@@ -280,6 +284,7 @@ impl Frontend {
             && self.renewing.xchg(false, Full)
         {
             hang_up(&mut self.life.lock());
+            self.anew.store(true, Release);
             dev.switch_state(State::Closed);
             // The bus takes a device for another one that has got this state on any other thread.
             dev.switch_state(State::Initialising);
@@ -293,9 +298,9 @@ impl Frontend {
                     }
                 }
                 // That may be what is left of an earlier driver's connection: with a device that is to stay
-                // the backend begins anew.
+                // the backend begins anew. Otherwise it has failed, and nobody is to wait for the interface.
                 State::Closing | State::Closed => {
-                    if !peer.is_to_stay() {
+                    if !self.anew.load(Acquire) || !peer.is_to_stay() {
                         dev.frontend_closed();
                     }
                 }

@@ -3,12 +3,13 @@
 #
 # dkms.sh check|build RELEASE HEADERS: what DKMS has done for a kernel.
 # dkms.sh clean: removes what was built.
-# dkms.sh forget RELEASE: removes the source tree that was prepared for a kernel.
 #
 # Where the kernel's headers have its Rust metadata, modules are built against them. Debian's have none: there a
 # source tree of the very same version, out of the package linux-source-*, is configured alike and prepared, which
 # yields the same metadata. That takes a few minutes, and is kept in /var/cache/xen-pv-rust for the next build.
 set -euo pipefail
+# Otherwise a tree whose preparation has failed would pass for a good one.
+shopt -s inherit_errexit
 
 here=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
 cache=${XEN_PV_RUST_TREES:-/var/cache/xen-pv-rust}
@@ -24,8 +25,9 @@ fail() {
 
 # option NAME: an option of the kernel's configuration, without quotes.
 option() {
-	sed -n "s/^CONFIG_$1=//p" "$headers/.config" "$headers/include/config/auto.conf" 2>/dev/null |
-		head -n 1 | sed 's/^"\(.*\)"$/\1/'
+	local file=$headers/.config
+	[ -f "$file" ] || file=$headers/include/config/auto.conf
+	sed -n "s/^CONFIG_$1=//p" "$file" | sed 's/^"\(.*\)"$/\1/'
 }
 
 # The compiler that the kernel was built with, or the nearest that there is.
@@ -129,8 +131,5 @@ clean)
 	find "$here" \( -name '*.ko' -o -name '*.o' -o -name '*.mod' -o -name '*.mod.c' -o -name '.*.cmd' -o \
 		-name '*.rmeta' \) -delete
 	;;
-forget)
-	[ -n "$release" ] && rm -rf "${cache:?}/$release"
-	;;
-*) fail "$command is none of check, build, clean and forget" ;;
+*) fail "$command is none of check, build and clean" ;;
 esac

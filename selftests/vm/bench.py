@@ -9,7 +9,7 @@ from .progress import Failure, say, step
 
 PAIRS = ["c/c", "rust/c", "rust/rust", "c/rust"]
 DRIVERS = {"blk": ("blkfront", "blkback"), "net": ("netfront", "netback")}
-# What the quick form measures, which takes less than ten minutes, and how often.
+# What the quick form measures, which is meant to take no more than ten minutes, and how often.
 QUICK = {"blk": "randread-4k|read-128k", "net": "^(tcp-out|tcp-in|tcp-rr|udp-64-out)$"}
 QUICK_ROUNDS, FULL_ROUNDS = 2, 5
 # How many times as long as on a real machine an I/O takes in the emulated one, about: a read of 4 KiB with nothing

@@ -23,27 +23,15 @@ def root():
     return cache.piece("package-root", recipe, build) / "root"
 
 
-def sources(target):
-    """Copies what is under version control, or would be."""
-    if target.exists():
-        shutil.rmtree(target)
-    target.mkdir(parents=True)
-    modules.sync(target)
-    for name in ("selftests/vm", "selftests/package"):
-        if (cache.PROJECT / name).is_dir():
-            shutil.copytree(cache.PROJECT / name, target / name, dirs_exist_ok=True,
-                            ignore=shutil.ignore_patterns("__pycache__"))
-
-
 def build():
     """Builds the package, and has lintian look at it; returns where it is."""
     place = modules.place_of_builds() / "package"
     here = root()
     process.fresh_log("package")
     with cache.locked("build-package"), step("Debian package"):
-        sources(place / "source")
-        for old in place.glob("xen-pv-rust*"):
-            old.unlink()
+        cache.remove(place)
+        (place / "source").mkdir(parents=True)
+        modules.sync(place / "source")
 
         def inside(argv, failure):
             process.run(process.isolated(argv, root=here, binds=[(place, "/srv/build")],
@@ -54,7 +42,10 @@ def build():
         inside(["sh", "-c", "lintian --fail-on error,warning --no-tag-display-limit "
                 "--suppress-tags malformed-contact,bogus-mail-host-in-debian-changelog ../*.changes"],
                "lintian has something to say against the package")
-    return next(place.glob("*.deb"))
+        found = list(place.glob("*.deb"))
+        if len(found) != 1:
+            raise Failure(f"the build made {len(found)} packages instead of one")
+    return found[0]
 
 
 def deb(arguments):
@@ -63,8 +54,6 @@ def deb(arguments):
     if arguments.output:
         Path(arguments.output).mkdir(parents=True, exist_ok=True)
         path = Path(shutil.copy2(path, arguments.output))
-    if not path.is_file():
-        raise Failure("no package was made")
     say(f"built {path} ({path.stat().st_size // 1024} KiB)")
     return 0
 

@@ -6,7 +6,7 @@
 //! one event for some of them is enough: the consumer of a ring asks for it further ahead, and arms a
 //! timer in case that they do not come soon. How far ahead is learnt from what has happened of late:
 //!
-//! * Half of what is seen under way at once can wait. Whether more can is tried one at a time.
+//! * Half of what is seen under way at once can wait. Whether more can is tried, twice as many each time.
 //! * When the timer ends a hold-off, messages have waited in vain. From then on no more wait than three
 //!   quarters of those that had come, and it is tried ever more rarely whether more can.
 //!
