@@ -213,7 +213,8 @@ guest-driver netback $XENVM_BACK_NETBACK && modprobe xen-netback && modprobe bri
 			esac
 			case $(xenstore-read $folder/state $folder/online | tr "\n" " ") in
 			"2 1 " | "4 1 ")
-				if ! xenstore-exists $folder/hotplug-status; then
+				# libxl has made it, with nothing in it.
+				if [ "$(xenstore-read $folder/hotplug-status)" != connected ]; then
 					ip link set $device master br0 up && xenstore-write $folder/hotplug-status connected
 				fi
 				;;

@@ -204,7 +204,7 @@ def parser():
     command.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGUMENTS")
     command = add(check.check, "run all tests")
     add_run_options(command, None)
-    command.add_argument("--only", nargs="+", metavar="NAME",
+    command.add_argument("--only", nargs="+", action="extend", metavar="NAME",
                          help="only tests whose name has this; long ones and controls, too")
     command.add_argument("--all", action="store_true",
                          help="the long tier, too: the control with the C driver, and slow tests")
