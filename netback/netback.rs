@@ -154,11 +154,11 @@ xen::module_param! {
 
 xen::module_param! {
     /// Packets from a guest that wait for one event.
-    static RX_FRAMES: Frames = Frames::new(1);
+    static RX_FRAMES: Frames = Frames::new(16);
     module: "xen_netback",
     name: "rx_frames",
     mode: 0o644,
-    description: "Maximum number of packets from a guest that wait for one event (default is 1: an event each)",
+    description: "Maximum number of packets from a guest that wait for one event (default is 16; 1: an event each)",
 }
 
 xen::module_param! {

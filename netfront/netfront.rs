@@ -94,11 +94,11 @@ xen::module_param! {
 
 xen::module_param! {
     /// Packets received that wait for one event.
-    static RX_FRAMES: Frames = Frames::new(1);
+    static RX_FRAMES: Frames = Frames::new(16);
     module: "xen_netfront",
     name: "rx_frames",
     mode: 0o644,
-    description: "Maximum number of packets received that wait for one event (default is 1: an event each)",
+    description: "Maximum number of packets received that wait for one event (default is 16; 1: an event each)",
 }
 
 xen::module_param! {
@@ -130,11 +130,11 @@ static RX_MODERATION: Defaults = Defaults {
 
 xen::module_param! {
     /// Packets sent that wait for one event.
-    static TX_FRAMES: Frames = Frames::new(1);
+    static TX_FRAMES: Frames = Frames::new(16);
     module: "xen_netfront",
     name: "tx_frames",
     mode: 0o644,
-    description: "Maximum number of packets sent that wait for one event (default is 1: an event each)",
+    description: "Maximum number of packets sent that wait for one event (default is 16; 1: an event each)",
 }
 
 xen::module_param! {

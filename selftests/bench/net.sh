@@ -9,15 +9,15 @@
 # the difference of two runs is what the traffic costs.
 #	name|what is counted|function and its options|little|much
 workloads=(
-	"tcp-out|KiB|stream|8192|73728"
-	"tcp-in|KiB|stream -R|8192|73728"
-	"tcp-out-4|KiB|stream -P 4|8192|73728"
-	"tcp-in-4|KiB|stream -P 4 -R|8192|73728"
-	"udp-64-out|packets|datagrams 64|500|4500"
-	"udp-64-in|packets|datagrams 64 in|500|4500"
-	"udp-1400-out|packets|datagrams 1400|500|4500"
-	"udp-1400-in|packets|datagrams 1400 in|500|4500"
-	"tcp-rr|requests|round_trips|200|1200"
+	"tcp-out|KiB|stream|8192|139264"
+	"tcp-in|KiB|stream -R|8192|139264"
+	"tcp-out-4|KiB|stream -P 4|8192|139264"
+	"tcp-in-4|KiB|stream -P 4 -R|8192|139264"
+	"udp-64-out|packets|datagrams 64|500|10500"
+	"udp-64-in|packets|datagrams 64 in|500|10500"
+	"udp-1400-out|packets|datagrams 1400|500|10500"
+	"udp-1400-in|packets|datagrams 1400 in|500|10500"
+	"tcp-rr|requests|round_trips|200|3200"
 )
 there=10.0.0.1
 # An address that the other end does not take for its own, so that packets end where the driver has handed them over.

@@ -196,7 +196,7 @@ compare() {
 for name in "${sides[@]}"; do
 	read -r end direction <<<"$name"
 	side=("$end" "$direction")
-	ktap_equal "$end $direction: defaults" "1 50 on" "$(settings "${side[@]}")"
+	ktap_equal "$end $direction: defaults" "16 50 on" "$(settings "${side[@]}")"
 	ktap_test "$end $direction: what cannot be is refused" refuses_all "${side[@]}"
 	ktap_test "$end $direction: ... with what could be" refuses_both "${side[@]}"
 	ktap_test "$end $direction: likewise parameters" parameters_refused "${side[@]}"
