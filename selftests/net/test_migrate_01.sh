@@ -13,7 +13,7 @@
 . ./common.sh
 rounds=${rounds:-3}
 ktap_set_plan 4
-guest_create p type=pvh vcpus=2 timeout=240 || ktap_exit_fail_msg "no guest"
+guest_create p type=pvh timeout=240 || ktap_exit_fail_msg "no guest"
 if ! vif=$(vif_attach p mac=00:16:3e:00:00:08) || ! vif_up p "$vif" 2; then
 	ktap_exit_fail_msg "no interface"
 fi

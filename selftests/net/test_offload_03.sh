@@ -11,7 +11,12 @@
 # shellcheck source=selftests/net/places.sh
 . ./places.sh
 features="none sg tx gso tso"
-ktap_set_plan 20
+# C's frontend does not begin anew, so that nothing can be taken from what it has been offered.
+if is_c; then
+	ktap_set_plan 7
+else
+	ktap_set_plan 20
+fi
 share_guest
 attach_new
 
@@ -49,9 +54,10 @@ done
 
 # offer KEY=VALUE: has the frontend find this in the backend's directory when it connects.
 offer() {
-	guest_run n "rmmod xen-netfront" && wait_for "$XENVM_QUICK" disconnected || return
+	guest_run n "echo vif-$vif >/sys/bus/xen/drivers/vif/unbind" && wait_for "$XENVM_QUICK" disconnected || return
 	xenstore-write "$(vif_back n "$vif")/${1%%=*}" "${1#*=}"
-	guest_run n "modprobe xen-netfront" && wait_for "$XENVM_QUICK" vif_connected n "$vif" && vif_up n "$vif" 2
+	guest_run n "echo vif-$vif >/sys/bus/xen/drivers/vif/bind" && wait_for "$XENVM_QUICK" vif_connected n "$vif" &&
+		vif_up n "$vif" 2
 	node=$(vif_node n "$vif")
 }
 
@@ -74,10 +80,13 @@ without() {
 	offer "${1%%=*}=$3" || ktap_print_msg "${1%%=*} could not be offered again"
 }
 
-without feature-sg=0 tx-scatter-gather 1
-without feature-gso-tcpv4=0 tx-tcp-segmentation 1
-without feature-no-csum-offload=1 tx-checksum-ipv4 0
-ktap_equal "all is on in the end" "on on on" "$(is tx-scatter-gather) $(is tx-tcp-segmentation) $(is tx-checksum-ipv4)"
+if ! is_c; then
+	without feature-sg=0 tx-scatter-gather 1
+	without feature-gso-tcpv4=0 tx-tcp-segmentation 1
+	without feature-no-csum-offload=1 tx-checksum-ipv4 0
+	ktap_equal "all is on in the end" "on on on" \
+		"$(is tx-scatter-gather) $(is tx-tcp-segmentation) $(is tx-checksum-ipv4)"
+fi
 ktap_test "data passes" pass
 ktap_test "it can be detached" vif_detach n "$vif"
 ktap_finished
