@@ -37,6 +37,16 @@ rustdoc: modules
 check demo shell stress-cpu bench deb package-check:
 	$(xenvm) $@ $(ARGS)
 
+# Lays the drivers into a kernel's source: make in-tree TREE=<source>.
+.PHONY: in-tree
+in-tree:
+	scripts/kernel_tree.sh $(or $(TREE),$(error name the kernel source: make in-tree TREE=<folder>))
+
+.PHONY: tree-check
+tree-check:
+	selftests/bootstrap.sh --only-programs
+	selftests/tree/run $(ARGS)
+
 # With the C driver as control, and the slow tests.
 check-all:
 	$(xenvm) check --all $(ARGS)
@@ -63,6 +73,7 @@ help:
 	@echo '  modules_install  - install them, by default where depmod prefers them (updates)'
 	@echo '  clean            - remove what was built'
 	@echo '  rustdoc          - build the documentation of the crate xen in rustdoc/'
+	@echo '  in-tree TREE=... - lay the drivers into the source tree of a kernel'
 	@echo '  CLIPPY=1         - have the modules checked by Clippy as well'
 	@echo '  Every other target is handed to the kernel.'
 	@echo
@@ -77,6 +88,7 @@ help:
 	@echo '  bench            - measure against the C drivers, and count instructions'
 	@echo '  deb              - build the Debian package'
 	@echo '  package-check    - install it in a fresh Debian root, and remove it'
+	@echo '  tree-check       - lay the drivers into a kernel source tree and build them there'
 	@echo '  style            - formatting and the rules of the project'
 
 # Anything else is the kernel's.
