@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # Events are moderated at the ends that are Rust's: each setting takes effect while data passes, what cannot be is
 # refused and says why, timers end hold-offs, packets of a stream share events, and echoes one at a time do not wait for
-# others: for 300 there are at least 95 in a hundred of the events that there are without, and 15 hold-offs at most.
+# others: for 300 there are at least 90 in a hundred of the events that there are without, and 15 hold-offs at most.
 # pairs: rust/rust
 # control: rust/c c/rust
 # tier: long
@@ -153,8 +153,14 @@ datagrams() {
 	esac
 }
 
+# echoes END DIRECTION NUMBER: messages by TCP and their answers, of which the next one waits for the last one's answer.
 echoes() {
-	ping -q -f -c "$3" 10.0.0.2 | awk '/packet loss/ && !/ 0% / { exit 1 }'
+	local words="--ioengine=net --protocol=tcp --port=5011 --pingpong=1 --bs=64 --size=$((64 * $3))" server
+	# shellcheck disable=SC2086 # words
+	timeout "$(stretch 120)" fio --name=server --listen --rw=read $words >/tmp/server 2>&1 &
+	server=$!
+	wait_for 20 listens 5011 && guest_run n 120 "fio --name=client --hostname=10.0.0.1 --rw=write $words" >/tmp/client &&
+		wait $server
 }
 
 # rate END DIRECTION COMMAND AMOUNT: events for a thousand packets.
@@ -169,7 +175,7 @@ rate() {
 # under_load END DIRECTION NAME VALUE...: changes a setting again and again while data passes.
 under_load() {
 	local worker value count=0 wrong=0
-	stream "$1" "$2" 6 &
+	stream "$1" "$2" 12 &
 	worker=$!
 	while kill -0 $worker 2>/dev/null; do
 		for value in "${@:4}"; do
@@ -209,18 +215,19 @@ for name in "${sides[@]}"; do
 
 	held=$(counted "$end" "${direction}_events_held")
 	# 50 us, slowed down like everything else. A stream by TCP that waits for longer has small windows.
-	setting "${side[@]}" usecs $((50 * 40))
+	setting "${side[@]}" usecs "$(stretch 3000)"
 	compare "${side[@]}" stream 8 16
 	ktap_test "$end $direction: a stream needs fewer events" test "${with:-1000}" -lt "${without:-0}"
-	compare "${side[@]}" datagrams 2000 16
+	# The two ends take turns on one processor: with anything shorter the timer comes before the sender does.
+	setting "${side[@]}" usecs $long
+	compare "${side[@]}" datagrams 4000 16
 	ktap_test "$end $direction: ... and small datagrams" test "${with:-1000}" -lt "${without:-0}"
 	ktap_test "$end $direction: for they are held off" \
 		test "$(counted "$end" "${direction}_events_held")" -gt "$held"
 
-	setting "${side[@]}" usecs $long
-	# One at a time, just after a stream. If they are not answered within 10 ms, several are under way.
+	# One at a time, just after a stream.
 	compare "${side[@]}" echoes 300 64
-	ktap_test "$end $direction: echoes have their events" test "${with:-0}" -ge $((without * 95 / 100))
+	ktap_test "$end $direction: echoes have their events" test "${with:-0}" -ge $((without * 90 / 100))
 	held=$(counted "$end" "${direction}_events_held")
 	echoes "${side[@]}" 300
 	held=$(($(counted "$end" "${direction}_events_held") - held))

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# A guest gets the multicast packets that it listens to and no others; all of them if it wants all, or more than
+# Case N28. A guest gets the multicast packets that it listens to and no others; all of them if it wants all, or more than
 # the backend can be told. It stays so when the connection is another one, and IPv6, which needs multicast, works.
 # pairs: rust/c
 # control: rust/rust

@@ -208,7 +208,8 @@ class Boot:
         backs = modules.variants(machine.options.back, built, default="c")
         machine.prepare(None, ["../lib/run_tests.sh",
                                *(test.word(fronts, backs) for test in tests)])
-        for group in {test.script.parent for test in tests}:
+        # Tests look at the benchmark, too.
+        for group in {test.script.parent for test in tests} | {cache.SELFTESTS / "bench"}:
             target = machine.folder / "job/job" / group.name
             subprocess.run(["cp", "-r", str(group), str(target)], check=True)
         if any(test.needs_kernel_tests for test in tests):
