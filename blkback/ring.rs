@@ -304,6 +304,8 @@ impl<W: Wire + 'static> Ring<W> {
                 self.hold_off.learn(depth);
             }
             self.parts.counters.count_batch(taken);
+        } else if expired {
+            self.hold_off.idle();
         }
         // The ring has no room for more requests than that, so half of them must do.
         let room = self.parts.back.entries() - self.parts.back.unanswered();

@@ -133,6 +133,8 @@ impl Moderator {
                 self.hold_off.learn(found.saturating_add(outstanding));
             }
             stats.batches.count(found);
+        } else if by_timer && self.held && outstanding == 0 {
+            self.hold_off.idle();
         }
         self.held = ahead > 1;
         stats.events_held += u64::from(self.held);

@@ -33,6 +33,10 @@ const STEADY_PATIENCE: u32 = 64;
 const MOST_PATIENCE: u32 = 8192;
 const HOPEFUL_PATIENCE: u32 = 128;
 
+/// After so many hold-offs that nothing came in, without more than one message at a time meanwhile, it is known that
+/// they come too slowly.
+const MOST_IDLE: u32 = 4;
+
 /// What has been learnt of one direction of a ring.
 #[derive(Clone, Copy, Debug)]
 pub struct HoldOff {
@@ -50,6 +54,8 @@ pub struct HoldOff {
     batches: u32,
     /// Messages that were under way at once since then, at most.
     depth: u32,
+    /// Hold-offs that nothing came in, since two messages were last under way at once.
+    idle: u32,
     /// Whether more than are seen under way at once may wait.
     tries: bool,
 }
@@ -65,6 +71,7 @@ impl HoldOff {
             calm: 0,
             batches: 0,
             depth: 0,
+            idle: 0,
             tries: false,
         }
     }
@@ -119,6 +126,9 @@ impl HoldOff {
     pub fn learn(&mut self, depth: u32) {
         // With many under way a look can still meet few.
         self.depth = self.depth.max(depth);
+        if depth > 1 {
+            self.idle = 0;
+        }
         self.calm = self.calm.saturating_add(1);
         self.batches += 1;
         if self.batches < LEAST_PATIENCE {
@@ -168,6 +178,16 @@ impl HoldOff {
         self.calm = 0;
         self.batches = 0;
         self.depth = 0;
+    }
+
+    /// The timer has ended a hold-off, and found nothing. After the last message of many that is a matter of course.
+    /// Single messages that come more slowly than that would have the timer run for each of them, for nothing.
+    pub fn idle(&mut self) {
+        self.idle += 1;
+        if self.idle >= MOST_IDLE {
+            self.idle = 0;
+            self.expired(0);
+        }
     }
 }
 
@@ -309,6 +329,32 @@ mod tests {
         }
         assert_eq!(hold_off.ahead(&SETTINGS), 16);
         assert!(batches(&mut hold_off, 1, 1_000) <= 6);
+    }
+
+    #[test]
+    fn what_comes_slowly_hardly_ever_starts_the_timer() {
+        let mut hold_off = HoldOff::trying();
+        for _ in 0..1_000 {
+            hold_off.learn(32);
+        }
+        let mut timers = 0;
+        for _ in 0..10_000 {
+            hold_off.learn(1);
+            if hold_off.ahead(&SETTINGS) > 1 {
+                timers += 1;
+                hold_off.idle();
+            }
+        }
+        assert!(timers <= 10_000 / 16);
+        // What comes many at a time with pauses in between goes on sharing events.
+        let mut hold_off = HoldOff::trying();
+        for _ in 0..1_000 {
+            for _ in 0..4 {
+                hold_off.learn(32);
+            }
+            hold_off.idle();
+        }
+        assert_eq!(hold_off.ahead(&SETTINGS), 16);
     }
 
     #[test]

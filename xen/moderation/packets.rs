@@ -96,8 +96,11 @@ impl Arrivals {
                 1 => 1,
                 packets => packets.saturating_mul(found.slots_each()),
             };
-        } else if expired || !settings.holds_off() {
+        } else if expired {
             // It has been held off for nothing: the next one is worth an event.
+            self.hold_off.idle();
+            self.ahead = 1;
+        } else if !settings.holds_off() {
             self.ahead = 1;
         }
         // Without either somebody has looked for something else.
@@ -159,7 +162,11 @@ impl Answers {
                 self.hold_off.learn(found.slots.saturating_add(outstanding));
             }
         } else if expired {
-            self.hold_off.expired(0);
+            if outstanding > 0 {
+                self.hold_off.expired(0);
+            } else {
+                self.hold_off.idle();
+            }
             self.slow = true;
         }
         Ahead {
