@@ -56,6 +56,11 @@ host-check:
 	selftests/bootstrap.sh --only-programs
 	selftests/host/run $(ARGS)
 
+# Wants a nightly toolchain of this machine's.
+.PHONY: miri
+miri:
+	selftests/host/run --miri $(ARGS)
+
 .PHONY: kunit
 kunit:
 	selftests/bootstrap.sh --only-programs
@@ -81,6 +86,7 @@ help:
 	@echo '  check            - the tests, on Xen in an emulated machine'
 	@echo '  check-all        - those of the C driver as control and the slow ones, too'
 	@echo '  host-check       - the unit tests, without any kernel'
+	@echo '  miri             - those of what touches shared memory, under Miri'
 	@echo '  kunit            - the unit tests, in a debug kernel'
 	@echo '  demo             - show the drivers at work'
 	@echo '  shell            - a shell in dom0'

@@ -37,7 +37,7 @@ kernel_report() {
 	ktap_set_plan "$(grep -cE '^[^ ]* (ok|not ok|status) ' /tmp/kernel-tests)"
 	while read -r test line; do
 		case $line in
-		"ok "*" # SKIP"*) ktap_test_skip "$test $(kernel_name "$line")" "${line#* # SKIP}" ;;
+		"ok "*" # SKIP"* | "not ok "*" # SKIP"*) ktap_test_skip "$test $(kernel_name "$line")" "${line#* # SKIP}" ;;
 		"ok "*" # XFAIL"*) ktap_test_skip "$test $(kernel_name "$line")" "${line#* # }" ;;
 		"ok "*) ktap_test_pass "$test ${line#ok }" ;;
 		"not ok "*) kernel_failed "$test" "${line#not ok }" ;;
@@ -62,7 +62,7 @@ kernel_failed() {
 }
 
 kernel_name() {
-	sed 's/^ok //; s/ # .*//' <<<"$1"
+	sed 's/^not //; s/^ok //; s/ # .*//' <<<"$1"
 }
 
 # kernel_says_why TEST STATUS: whether a test that ended with that has said what failed.
