@@ -1,8 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# dkms.sh check|build RELEASE HEADERS: what DKMS has done for a kernel.
+# dkms.sh check|build RELEASE HEADERS: what DKMS has done for a kernel, before it makes anything of its own.
+# dkms.sh installed|removed RELEASE: what is left to do after DKMS has installed the drivers for a kernel, or removed
+# them.
 # dkms.sh clean: removes what was built.
+#
+# A kernel for which nothing can be built goes on with its C drivers. That is no error, which would leave the package,
+# or the kernel's, half installed: exit status 77 has DKMS skip the kernel, and why is kept for `report`.
 #
 # Where the kernel's headers have its Rust metadata, modules are built against them. Debian's have none: there a
 # source tree of the very same version, out of the package linux-source-*, is configured alike and prepared, which
@@ -13,14 +18,22 @@ shopt -s inherit_errexit
 
 here=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
 cache=${XEN_PV_RUST_TREES:-/var/cache/xen-pv-rust}
+# Of DKMS.
+SKIP=77
 sources=${XEN_PV_RUST_SOURCES:-/usr/src}
+dkms=${XEN_PV_RUST_DKMS:-/var/lib/dkms/xen-pv-rust}
 # What a build of modules does not look at: most of the source.
 useless="Documentation arch/[!x]* arch/xtensa block certs crypto drivers fs init io_uring ipc lib mm net samples security
 sound tools/testing tools/perf usr virt"
 
-fail() {
+# decline REASON...: ends, and leaves the kernel alone.
+decline() {
 	echo "xen-pv-rust: $*" >&2
-	exit 1
+	if [ "$command" = build ]; then
+		mkdir -p "$cache/reasons"
+		echo "$*" >"$cache/reasons/$release"
+	fi
+	exit $SKIP
 }
 
 # option NAME: an option of the kernel's configuration, without quotes.
@@ -53,11 +66,11 @@ source_archive() {
 	local series wanted found archive
 	series=$(sed -n 's/^\([0-9]*\.[0-9]*\).*/\1/p' <<<"$release")
 	archive=$sources/linux-source-$series.tar.xz
-	[ -f "$archive" ] || fail "the headers of kernel $release have no Rust metadata, and there is no $archive to make it" \
+	[ -f "$archive" ] || decline "the headers of kernel $release have no Rust metadata, and there is no $archive to make it" \
 		"from: install the package linux-source-$series."
 	wanted=$(version_of "linux-headers-$release") || wanted=
 	found=$(version_of "linux-source-$series") || found=
-	[ -z "$wanted" ] || [ "$wanted" = "$found" ] || fail "kernel $release is of version $wanted, but linux-source-$series" \
+	[ -z "$wanted" ] || [ "$wanted" = "$found" ] || decline "kernel $release is of version $wanted, but linux-source-$series" \
 		"of ${found:-no known one}: install linux-source-$series=$wanted."
 	echo "$archive"
 }
@@ -95,41 +108,58 @@ prepare() {
 
 # Everything that can be seen before a tree is prepared.
 check() {
-	local driver built found
-	[ -f "$headers/.config" ] || [ -f "$headers/include/config/auto.conf" ] ||
-		fail "there are no headers of kernel $release in $headers: install them (Debian: linux-headers-$release)."
-	[ "$(option RUST)" = y ] || fail "kernel $release was configured without CONFIG_RUST, so that it goes on with the C" \
-		"drivers: nothing was changed."
-	for driver in XEN_BLKDEV_FRONTEND XEN_NETDEV_FRONTEND XEN_BLKDEV_BACKEND XEN_NETDEV_BACKEND; do
-		[ "$(option $driver)" != y ] || fail "kernel $release has its C driver built in (CONFIG_$driver=y), which no" \
-			"module can replace: nothing was changed."
-	done
-	built=$(option RUSTC_VERSION_TEXT)
-	found=$(rustc --version 2>/dev/null) ||
-		fail "there is no rustc: install ${built:-the one that kernel $release was built with}."
-	[ -z "$built" ] || [ "$found" = "$built" ] || [ "${found%% (*}" = "${built%% (*}" ] ||
-		fail "kernel $release was built with $built, but there is $found: nothing was changed." \
-			"Install the former, with its rust-src."
-	command -v bindgen >/dev/null || fail "there is no bindgen: install it (Debian: the package bindgen)."
+	local said series
+	series=$(sed -n 's/^\([0-9]*\.[0-9]*\).*/\1/p' <<<"$release")
+	grep -qxF "$series" "$here/scripts/kernels" || decline "kernel $release is none of those that the drivers are made" \
+		"for: $(grep -v '^#' "$here/scripts/kernels" | paste -sd ' ')."
+	said=$("$here/scripts/preflight.sh" --headers "$headers" 2>&1) || decline "${said#preflight: }"
 	[ -f "$headers/rust/libkernel.rmeta" ] || [ -f "$cache/$release/ready" ] || source_archive >/dev/null
 }
 
 build() {
 	local kdir
+	rm -f "$cache/reasons/$release"
 	check
+	# shellcheck disable=SC2154 # assigned when it runs
+	trap 'status=$?; [ $status = 0 ] || [ $status = $SKIP ] ||
+		decline "the build for kernel $release failed (exit status $status), see ${PWD%/}/make.log."' EXIT
 	kdir=$(tree)
 	make -C "$here" "KDIR=$kdir" "CC=$(compiler)" "KERNELRELEASE=$release" "-j$(nproc)" modules
 }
 
-command=${1:?usage: dkms.sh check|build RELEASE HEADERS}
+# DKMS moves modules away that have the same names, wherever they are: the C drivers, which are wanted where they were
+# when the kernel is booted with xen_pv_rust=off. It has its copies to put them back when the package is removed.
+installed() {
+	local origin place
+	for origin in "$dkms/original_module/$release"/*/*.origin; do
+		[ -f "$origin" ] || continue
+		read -r place <"$origin"
+		[ -e "$place" ] || cp -p "${origin%.origin}" "$place"
+	done
+	removed
+}
+
+# Has the initramfs made anew, which otherwise only the newest kernel's would be. DKMS itself runs depmod after this; with
+# what depmod found out before, an initramfs could be left without any driver of the root disk.
+removed() {
+	if [ -e "/boot/initrd.img-$release" ] && command -v update-initramfs >/dev/null; then
+		depmod "$release"
+		update-initramfs -u -k "$release"
+	fi
+}
+
+command=${1:?usage: dkms.sh check|build|installed|removed|clean [RELEASE [HEADERS]]}
 release=${2:-}
 headers=${3:-}
 case $command in
-check | build) "$command" ;;
+check | build | installed | removed) "$command" ;;
 clean)
 	# The tree that it was built against may not be there any more.
 	find "$here" \( -name '*.ko' -o -name '*.o' -o -name '*.mod' -o -name '*.mod.c' -o -name '.*.cmd' -o \
 		-name '*.rmeta' \) -delete
 	;;
-*) fail "$command is none of check, build and clean" ;;
+*)
+	echo "dkms.sh: $command is none of check, build, installed, removed and clean" >&2
+	exit 1
+	;;
 esac

@@ -1,12 +1,20 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 #
-# preflight.sh KDIR: says in one sentence why modules in Rust cannot be built
-# for the kernel whose build tree is KDIR, and what to do about it. Silent, but
-# for notes, when they can.
+# preflight.sh [--headers] KDIR: says in one sentence why modules in Rust cannot be
+# built for the kernel whose build tree is KDIR, and what to do about it. Silent,
+# but for notes, when they can.
+#
+# With --headers, KDIR need not have Rust metadata yet: whoever calls makes it, and
+# means to replace the C drivers, so that one that is built in is a reason, too.
 set -eu
 
-kdir=${1:?usage: preflight.sh KDIR}
+headers=
+if [ "${1:-}" = --headers ]; then
+	headers=yes
+	shift
+fi
+kdir=${1:?usage: preflight.sh [--headers] KDIR}
 rustc=${RUSTC:-rustc}
 bindgen=${BINDGEN:-bindgen}
 
@@ -58,18 +66,25 @@ release=unknown
 	fail "kernel $release was configured without Xen's buses (CONFIG_XEN_XENBUS_FRONTEND," \
 		"CONFIG_XEN_BACKEND), so there is nothing that these drivers could bind to: use a" \
 		"kernel that has one."
-for driver in XEN_BLKDEV_FRONTEND XEN_BLKDEV_BACKEND; do
-	[ "$(option $driver)" != y ] ||
-		note "kernel $release has its own driver built in (CONFIG_$driver=y), which cannot be" \
-			"replaced by a module."
+for driver in XEN_BLKDEV_FRONTEND XEN_NETDEV_FRONTEND XEN_BLKDEV_BACKEND XEN_NETDEV_BACKEND; do
+	if [ "$(option $driver)" = y ]; then
+		why="kernel $release has its C driver built in (CONFIG_$driver=y), which no module can replace"
+		[ -z "$headers" ] || fail "$why."
+		note "$why."
+	fi
 done
 
 number=$(option RUSTC_VERSION)
 built=$(option RUSTC_VERSION_TEXT)
 [ -n "$built" ] || built="rustc $(version "${number:-0}")"
 
-if ! [ -f "$kdir/rust/libkernel.rmeta" ] || ! [ -f "$kdir/rust/libcore.rmeta" ] ||
-	! [ -f "$kdir/rust/libmacros.so" ]; then
+# has_metadata: whether the tree can be built against as it is.
+has_metadata() {
+	[ -f "$kdir/rust/libkernel.rmeta" ] && [ -f "$kdir/rust/libcore.rmeta" ] &&
+		[ -f "$kdir/rust/libmacros.so" ]
+}
+
+if [ -z "$headers" ] && ! has_metadata; then
 	series=$(echo "$release" | sed -n 's/^\([0-9]*\.[0-9]*\).*/\1/p')
 	wanted="rustc $(version "${number:-0}"), its rust-src and bindgen"
 	if [ -f "$kdir/Kbuild" ] && [ -d "$kdir/rust/kernel" ]; then
@@ -92,6 +107,7 @@ found=$($rustc --version 2>/dev/null) ||
 $bindgen --version >/dev/null 2>&1 ||
 	fail "there is no $bindgen: install bindgen (Debian: the package bindgen)" \
 		"or name it with BINDGEN=."
+[ -z "$headers" ] || has_metadata || exit 0
 
 symvers=$kdir/Module.symvers
 [ -f "$symvers" ] ||

@@ -14,6 +14,8 @@ text="rustc 1.85.1 (4eb161250 2025-03-15) (built from a source tarball)"
 hash=b5MLIFMWygY
 count=0
 failed=0
+# What preflight.sh is given before the tree.
+mode=
 
 # program NAME TEXT: makes a program that prints a text.
 program() {
@@ -58,7 +60,8 @@ expect() {
 	wanted=$2
 	shift 2
 	status=0
-	PATH="$work/bin:$PATH" "$here/preflight.sh" "$work/kdir" >"$work/output" 2>&1 ||
+	# shellcheck disable=SC2086 # a word, or none
+	PATH="$work/bin:$PATH" "$here/preflight.sh" $mode "$work/kdir" >"$work/output" 2>&1 ||
 		status=$?
 	why=
 	[ "$status" = "$wanted" ] || why="exit status $status, not $wanted"
@@ -159,6 +162,29 @@ expect "a crate that cannot be compared" 0 "note:" "exports_kernel_generated.h i
 reset
 drop MODVERSIONS
 expect "no versions of symbols" 0 "note:" "CONFIG_MODVERSIONS"
+
+for driver in XEN_BLKDEV_FRONTEND XEN_NETDEV_FRONTEND XEN_BLKDEV_BACKEND XEN_NETDEV_BACKEND; do
+	reset
+	echo "CONFIG_$driver=y" >>"$work/kdir/include/config/auto.conf"
+	expect "a built-in driver may stay, $driver" 0 "note:" "(CONFIG_$driver=y)"
+	mode=--headers
+	expect "a built-in driver leaves no room, $driver" 1 "(CONFIG_$driver=y), which no module can replace"
+	mode=
+done
+
+mode=--headers
+reset
+rm -r "$work/kdir/rust" "$work/kdir/Module.symvers"
+expect "headers only, from which a tree can be made" 0
+program rustc "rustc 1.95.0 (f2d3ce0bd 2026-03-21)"
+expect "headers only, and another rustc" 1 "was built with $text, but rustc is rustc 1.95.0"
+reset
+rm -r "$work/kdir/rust"
+drop RUST
+expect "headers only, without Rust" 1 "was configured without CONFIG_RUST,"
+reset
+rm "$work/kdir/Module.symvers"
+expect "headers with metadata must be whole" 1 "has no Module.symvers"
 
 echo "1..$count"
 [ $failed = 0 ]
