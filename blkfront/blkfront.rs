@@ -15,6 +15,7 @@
 //! | `queue.rs`      | the disk's hardware queues, and which ring is whose                |
 //! | `events.rs`     | the backend's events                                              |
 //! | `ring.rs`       | requests and responses of one ring: the hot path                  |
+//! | `answer.rs`     | which request a response is about (pure)                          |
 //! | `command.rs`    | messages to the backend, and what its answers mean                |
 //! | `transfer.rs`   | how reads and writes become messages (pure)                       |
 //! | `loan.rs`       | the memory of a request that the backend may use                  |
@@ -25,6 +26,7 @@
 //!
 //! Protocol: Xen's public header `xen/include/public/io/blkif.h`.
 
+mod answer;
 mod command;
 mod connection;
 mod disk;

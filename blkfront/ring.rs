@@ -7,6 +7,7 @@
 //! taking it out is what gives the right to complete it.
 
 use crate::{
+    answer,
     command::{
         Finished,
         Message,
@@ -398,11 +399,10 @@ impl Ring {
             };
             let nobody = Fault::Id(response.id);
             let traffic = self.traffic.as_mut().ok_or(nobody)?;
-            let place = usize::try_from(response.id)
-                .ok()
-                .and_then(|id| traffic.places.get_mut(id));
-            let Place { loan, request } = place.ok_or(nobody)?;
-            let mut request = request.take().ok_or(nobody)?;
+            let found = answer::take(&mut traffic.places, response.id, |place| {
+                place.request.take()
+            });
+            let (Place { loan, .. }, mut request) = found.ok_or(nobody)?;
 
             let asked = request.data().operation;
             let status = blkif::Status::from_wire(response.status);

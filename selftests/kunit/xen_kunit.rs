@@ -51,6 +51,7 @@ mod xen {
 
 #[path = "../../blkfront"]
 mod blkfront {
+    pub(crate) mod answer;
     pub(crate) mod features;
     pub(crate) mod number;
     pub(crate) mod stats;

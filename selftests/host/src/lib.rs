@@ -57,6 +57,7 @@ mod xen {
 
 #[path = "../../../blkfront"]
 mod blkfront {
+    pub mod answer;
     pub mod features;
     pub mod number;
     pub mod stats;
