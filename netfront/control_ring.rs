@@ -222,7 +222,7 @@ impl ControlRing {
             self.channel.notify();
         }
         let response = self.answer(shared)?;
-        if (response.id, response.operation) != (id, request.operation) {
+        if !response.answers(&request) {
             return Err(EIO);
         }
         shared.is_dead = false;

@@ -19,6 +19,7 @@
 //! | `sender.rs`       | packets to the backend: one hot path                           |
 //! | `contents.rs`     | what of a packet is copied                                     |
 //! | `transmit.rs`     | how packets become requests (pure)                             |
+//! | `in_flight.rs`    | requests that are not answered, by their numbers (pure)        |
 //! | `receiver.rs`     | packets from the backend: the other hot path                   |
 //! | `receive.rs`      | how responses become packets (pure)                            |
 //! | `groups.rs`       | which multicast packets are wanted (pure)                      |
@@ -38,6 +39,7 @@ mod features;
 mod frontend;
 mod groups;
 mod hash;
+mod in_flight;
 mod interface;
 mod link;
 mod poller;

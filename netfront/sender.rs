@@ -15,6 +15,7 @@ use crate::{
     },
     fault::Fault,
     groups::Change,
+    in_flight,
     stats::TxStats,
     transmit::{
         self,
@@ -71,8 +72,6 @@ const COPY_WHOLE: u32 = 2048;
 
 /// Memory that the backend may read until it answers.
 enum Loan {
-    /// It has been answered, or was never sent.
-    None,
     /// A copy.
     Page(PersistentPage),
     /// The packet's own memory.
@@ -81,16 +80,7 @@ enum Loan {
     Message,
 }
 
-/// A request with its number.
-struct Slot {
-    loan: Loan,
-    /// The number of the packet's first request, which has the packet.
-    first: u16,
-    /// The packet, its bytes, and how many of its requests are not answered.
-    packet: Option<TxPacket>,
-    length: u32,
-    left: u16,
-}
+type Slot = in_flight::Slot<Loan, TxPacket>;
 
 /// A part that the backend may read.
 struct Lent {
@@ -149,16 +139,7 @@ impl Sender {
         let mut slots = KVec::with_capacity(count.into(), GFP_KERNEL)?;
         let mut free = KVec::with_capacity(count.into(), GFP_KERNEL)?;
         for id in 0..count {
-            slots.push(
-                Slot {
-                    loan: Loan::None,
-                    first: id,
-                    packet: None,
-                    length: 0,
-                    left: 0,
-                },
-                GFP_KERNEL,
-            )?;
+            slots.push(Slot::new(id), GFP_KERNEL)?;
             // The lowest number is taken first.
             free.push(count - 1 - id, GFP_KERNEL)?;
         }
@@ -206,9 +187,8 @@ impl Sender {
 
     /// How many packets the backend has not answered.
     pub(crate) fn in_flight(&self) -> u32 {
-        let has_packet = |slot: &&Slot| slot.packet.is_some();
         // CAST: At most 256.
-        self.slots.iter().filter(has_packet).count() as u32
+        self.slots.iter().filter(|slot| slot.has_packet()).count() as u32
     }
 
     /// Whether any packet has room.
@@ -350,11 +330,7 @@ impl Sender {
         let Some(id) = self.free.pop() else {
             return false;
         };
-        if let Some(slot) = self.slots.get_mut(usize::from(id)) {
-            slot.loan = Loan::Message;
-            slot.first = id;
-            slot.left = 1;
-        }
+        in_flight::send(&mut self.slots, id, id, Loan::Message, (None, 0));
         self.messages += 1;
         for slot in transmit::message(change, id) {
             if let Some(place) = self.ring.reserve() {
@@ -432,7 +408,7 @@ impl Sender {
     /// Ends a loan.
     fn take_back(&mut self, loan: Loan) -> Result<(), Fault> {
         match loan {
-            Loan::None | Loan::Message => Ok(()),
+            Loan::Message => Ok(()),
             Loan::Page(page) => {
                 self.pages.give(page);
                 Ok(())
@@ -451,16 +427,8 @@ impl Sender {
                 let lent = lent.next().ok_or(())?;
                 let id = self.free.pop().ok_or(())?;
                 let head = *first.get_or_insert(id);
-                if let Some(slot) = self.slots.get_mut(usize::from(id)) {
-                    slot.loan = lent.loan;
-                    slot.first = head;
-                    slot.left = 0;
-                    slot.length = length;
-                    slot.packet = packet.take();
-                }
-                if let Some(slot) = self.slots.get_mut(usize::from(head)) {
-                    slot.left += 1;
-                }
+                let packet = (packet.take(), length);
+                in_flight::send(&mut self.slots, id, head, lent.loan, packet);
                 Ok::<_, ()>((lent.gref, id))
             });
             let (Ok(slot), Some(place)) = (slot, self.ring.reserve()) else {
@@ -500,42 +468,22 @@ impl Sender {
     }
 
     fn is_message(&self, id: u16) -> bool {
-        matches!(
-            self.slots.get(usize::from(id)),
-            Some(Slot {
-                loan: Loan::Message,
-                ..
-            })
-        )
+        let slot = self.slots.get(usize::from(id));
+        matches!(slot.and_then(Slot::loan), Some(Loan::Message))
     }
 
     fn answered(&mut self, id: u16, budget: u32, done: &mut Done) -> Result<(), Fault> {
-        let slot = self.slots.get_mut(usize::from(id)).ok_or(Fault::TxId(id))?;
-        let loan = core::mem::replace(&mut slot.loan, Loan::None);
-        match loan {
-            Loan::None => return Err(Fault::TxId(id)),
-            Loan::Message => self.messages = self.messages.saturating_sub(1),
-            Loan::Page(_) | Loan::Grant(_) => {}
+        let loan = in_flight::take_loan(&mut self.slots, id).ok_or(Fault::TxId(id))?;
+        if let Loan::Message = loan {
+            self.messages = self.messages.saturating_sub(1);
         }
-        let first = slot.first;
         self.take_back(loan)?;
-        let head = self
-            .slots
-            .get_mut(usize::from(first))
-            .ok_or(Fault::TxId(id))?;
-        head.left = head.left.saturating_sub(1);
-        let length = head.length;
-        let is_last = head.left == 0;
-        let packet = if is_last { head.packet.take() } else { None };
-        // The packet is found by its first number, which is in use until all are answered. There is
-        // room for each: it was taken from there.
-        if id != first {
+        let ended = in_flight::end(&mut self.slots, id).ok_or(Fault::TxId(id))?;
+        for id in ended.free.into_iter().flatten() {
+            // There is room for each: it was taken from there.
             let _ = self.free.push_within_capacity(id);
         }
-        if is_last {
-            let _ = self.free.push_within_capacity(first);
-        }
-        if let Some(packet) = packet {
+        if let Some((packet, length)) = ended.packet {
             done.packets += 1;
             done.bytes = done.bytes.saturating_add(length);
             packet.sent(budget);

@@ -83,6 +83,7 @@ mod netfront {
     pub(crate) mod features;
     pub(crate) mod groups;
     pub(crate) mod hash;
+    pub(crate) mod in_flight;
     pub(crate) mod receive;
     pub(crate) mod transmit;
 }

@@ -88,6 +88,7 @@ mod netfront {
     pub mod features;
     pub mod groups;
     pub mod hash;
+    pub mod in_flight;
     pub mod receive;
     pub mod transmit;
 }

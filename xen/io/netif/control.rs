@@ -215,6 +215,11 @@ impl Response {
             word,
         }
     }
+
+    /// Whether it is the answer to `request`.
+    pub const fn answers(&self, request: &Request) -> bool {
+        self.id == request.id && self.operation == request.operation
+    }
 }
 
 /// What is spoken on a control ring.
