@@ -7,7 +7,10 @@
 //!
 //! C header: [`include/xen/xenbus.h`](srctree/include/xen/xenbus.h)
 
-use super::value::Value;
+use super::value::{
+    Excerpt,
+    Value, //
+};
 use crate::bindings;
 use core::{
     ffi::CStr,
@@ -49,18 +52,9 @@ impl Drop for Text {
     }
 }
 
-/// The start of the text, with everything unprintable escaped: it may come from another domain.
 impl fmt::Display for Text {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const MOST: usize = 32;
-        let bytes = self.as_bytes();
-        for byte in bytes.iter().take(MOST) {
-            write!(f, "{}", byte.escape_ascii())?;
-        }
-        if bytes.len() > MOST {
-            f.write_str("...")?;
-        }
-        Ok(())
+        Excerpt(self.as_bytes()).fmt(f)
     }
 }
 

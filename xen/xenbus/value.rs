@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Numbers as they are written in xenstore.
+//! Numbers as they are written in xenstore, and how what is no number is shown.
+
+use core::fmt;
 
 /// A type that a xenstore node's text can be parsed into.
 pub trait Value: Sized {
@@ -68,6 +70,27 @@ impl Value for AnyRadix {
             decimal => digits(decimal, 10)?,
         };
         value.try_into().ok().map(Self)
+    }
+}
+
+/// The start of a text, with everything unprintable escaped: it may come from another domain.
+#[derive(Clone, Copy)]
+pub struct Excerpt<'a>(pub &'a [u8]);
+
+impl Excerpt<'_> {
+    /// Most bytes of the text that are shown.
+    pub const MOST: usize = 32;
+}
+
+impl fmt::Display for Excerpt<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for byte in self.0.iter().take(Self::MOST) {
+            write!(f, "{}", byte.escape_ascii())?;
+        }
+        if self.0.len() > Self::MOST {
+            f.write_str("...")?;
+        }
+        Ok(())
     }
 }
 
@@ -161,6 +184,33 @@ mod tests {
         assert_eq!(AnyRadix::parse(b"0x100000000"), None);
         assert_eq!(AnyRadix::parse(b"0xffffffffffffffffffff"), None);
         assert_eq!(AnyRadix::parse(b"040000000000"), None);
+    }
+
+    #[test]
+    fn excerpts_can_be_printed() {
+        use fmt::Write;
+
+        struct Rest<'a>(&'a str);
+
+        impl Write for Rest<'_> {
+            fn write_str(&mut self, text: &str) -> fmt::Result {
+                self.0 = self.0.strip_prefix(text).ok_or(fmt::Error)?;
+                Ok(())
+            }
+        }
+
+        for (text, shown) in [
+            (&b""[..], ""),
+            (b"12x", "12x"),
+            (b"1\n\x1b[0m\xff\0", r"1\n\x1b[0m\xff\x00"),
+            (b"\"\\", r#"\"\\"#),
+            (&[b'a'; 32], "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"),
+            (&[b'a'; 33], "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa..."),
+        ] {
+            let mut rest = Rest(shown);
+            assert!(write!(rest, "{}", Excerpt(text)).is_ok());
+            assert_eq!(rest.0, "");
+        }
     }
 
     #[test]

@@ -9,6 +9,7 @@
 // Here nobody but the tests uses what the files define.
 #![allow(dead_code, unused_imports)]
 
+mod bindings;
 mod memory;
 mod schedule;
 
@@ -51,6 +52,7 @@ mod xen {
     }
     pub mod ring;
     pub mod xenbus {
+        pub mod state;
         pub mod value;
     }
 }
