@@ -345,6 +345,21 @@ mod suite {
     }
 
     #[test]
+    fn responses_that_were_seen_cannot_be_taken_back() -> Outcome {
+        let page = Page::new();
+        let mut front = front(&page)?;
+        let liar = liar(&page)?;
+        let _ = submit(&mut front, 0, 4)?;
+        // They come just when an event is asked for, and are too few to be told of.
+        let hold = || liar.set_rsp_prod(START.advance(2));
+        assert_eq!(front.wait_for_responses_beyond(3, hold), Ok(false));
+        liar.set_rsp_prod(START.advance(1));
+        fill(&mut front, 4, 1)?;
+        assert!(front.push_holding_off(5).due);
+        Ok(())
+    }
+
+    #[test]
     fn unused_slot_stays_free() -> Outcome {
         let page = Page::new();
         let (mut front, mut back) = pair(&page)?;
