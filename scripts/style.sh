@@ -38,7 +38,8 @@ have() {
 
 # The sources: everything but what is built, fetched or hidden by Git.
 mapfile -t files < <(find . \
-	\( -name .git -o -name target -o -name __pycache__ -o -path ./rustdoc \) -prune -o \
+	\( -name .git -o -name target -o -name __pycache__ -o -path ./rustdoc \
+	-o -path ./selftests/fuzz/corpus \) -prune -o \
 	-type f ! -name '*_generated.rs' ! -name shared_types ! -name '*.o' ! -name '*.ko' \
 	! -name '*.mod' ! -name '*.mod.c' ! -name '.*.cmd' ! -name '*.rmeta' ! -name '.*.d' \
 	! -name '*.o.d' ! -name Module.symvers ! -name modules.order ! -name .module-common.o \

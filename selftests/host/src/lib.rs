@@ -10,6 +10,7 @@
 #![allow(dead_code, unused_imports)]
 
 mod bindings;
+pub mod fuzz;
 mod memory;
 mod schedule;
 

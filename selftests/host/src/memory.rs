@@ -2,14 +2,24 @@
 
 //! The functions of the kernel's `xen/memory.rs`, over the atomics of `core`.
 //!
-//! Each access is a point at which a test can let another thread go on instead.
+//! Each access is a point at which a test can let another thread go on instead, or have the peer write.
 
-use crate::schedule::access;
+use crate::{
+    fuzz::page::disturb,
+    schedule, //
+};
 use core::sync::atomic::{
     fence,
     AtomicU32,
     Ordering, //
 };
+
+/// Something may happen before an access.
+#[inline]
+fn access() {
+    schedule::access();
+    disturb();
+}
 
 /// Reads a word that another thread may be writing.
 ///
