@@ -10,7 +10,9 @@
 ktap_set_plan 7
 guest_create n timeout=240 || ktap_exit_fail_msg "no guest"
 disk=$(make_disk 64) || ktap_exit_fail_msg "no disk"
-vif=$(vif_attach n) && vif_up n "$vif" 2 || ktap_exit_fail_msg "no interface"
+if ! vif=$(vif_attach n) || ! vif_up n "$vif" 2; then
+	ktap_exit_fail_msg "no interface"
+fi
 numbers=/tmp/numbers
 rm -f $numbers
 
