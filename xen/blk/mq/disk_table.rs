@@ -87,7 +87,11 @@ impl<T: Operations, const CDROM: bool> DiskTable<T, CDROM> {
         table.getgeo = Some(Self::getgeo_callback);
         table.ioctl = Some(Self::ioctl_callback);
         // What the argument points to is the same for programs of 32 bits.
-        table.compat_ioctl = Some(bindings::blkdev_compat_ptr_ioctl);
+        // Without programs of 32 bits there is none.
+        #[cfg(CONFIG_COMPAT)]
+        {
+            table.compat_ioctl = Some(bindings::blkdev_compat_ptr_ioctl);
+        }
         table
     };
     pub(in crate::blk) const TABLE_REF: &'static bindings::block_device_operations = &Self::TABLE;
