@@ -40,7 +40,7 @@ def setup(arguments):
 def build(arguments):
     """Builds modules and test programs."""
     setup_quietly()
-    result = modules.build()
+    result = modules.build(kernel.named(arguments.kernel))
     for path in sorted(result.glob("*.ko")):
         say(f"built {path.name} ({path.stat().st_size // 1024} KiB)")
         if arguments.output:
@@ -63,8 +63,9 @@ def prepare(arguments):
     setup_quietly()
     if arguments.no_build:
         return
-    if (cache.PROJECT / "Kbuild").exists():
-        modules.build()
+    tree = kernel.named(arguments.kernel)
+    if (cache.PROJECT / "Kbuild").exists() and (tree / "source").is_dir():
+        modules.build(tree)
     modules.build_programs()
 
 
@@ -160,8 +161,9 @@ def add_run_options(parser, timeout):
     parser.add_argument("--tcg-thread", choices=["single", "multi"],
                         help="single: all emulated CPUs take turns on one real CPU; multi: each has "
                         "one (default: multi, but single where `check` runs several machines)")
-    parser.add_argument("--kernel", metavar="FOLDER",
-                        help="another kernel: a folder with kernel.json, vmlinuz and modules")
+    parser.add_argument("--kernel", metavar="KERNEL",
+                        help="another kernel: a series that Debian has, such as 7.2, or a folder with "
+                        "kernel.json, vmlinuz, modules, and source if modules are to be built for it")
     parser.add_argument("--qemu-arg", action="append", metavar="WORDS",
                         help="more of QEMU's command line")
     parser.add_argument("--xen-arg", action="append", metavar="WORD",

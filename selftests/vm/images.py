@@ -241,9 +241,10 @@ def build_boot(folder, source):
 def boot(flavour=None):
     """Returns the folder with vmlinuz, initramfs, modules.img and release.
 
-    `flavour` is a folder laid out like that of `kernel.tree()`: kernel.json, vmlinuz, modules.
+    `flavour` is a series, such as 7.2, or a folder laid out like that of `kernel.tree()`: kernel.json,
+    vmlinuz, modules.
     """
-    source = Path(flavour).resolve() if flavour else kernel.tree()
+    source = kernel.named(flavour)
     early = (Path(__file__).parents[1] / "dom0/early-init").read_text()
     recipe = ["boot", 5, MODULE_FOLDERS, GUEST_MODULES, DOM0_EARLY, early,
               buildroot.dom0_root().parent.name,

@@ -27,18 +27,21 @@ def newer(left, right):
                           check=False).returncode == 0
 
 
-def choose(packages):
-    """Returns release, source package and version of the newest kernel that has both packages."""
+def choose(packages, series=None):
+    """Returns release, source package and version of the newest kernel that has both packages.
+
+    `series` (such as 7.2) leaves others out.
+    """
     packages = dict(packages)
     images = {}
     for name, version in packages.items():
         match = re.fullmatch(r"linux-image-(\d+\.\d+)([^-]*\+deb\d+)-amd64", name)
         source = match and f"linux-source-{match.group(1)}"
-        if source and packages.get(source) == version:
+        if source and packages.get(source) == version and series in (None, match.group(1)):
             images[version] = (match.group(1) + match.group(2) + "-amd64", source)
     if not images:
-        raise Failure("the Debian mirror has no kernel of which both linux-image-*-amd64 and "
-                      "linux-source-* exist in the same version")
+        raise Failure(f"the Debian mirror has no kernel{f' {series}' if series else ''} of which "
+                      "both linux-image-*-amd64 and linux-source-* exist in the same version")
     best = functools.reduce(lambda a, b: a if newer(a, b) else b, images)
     return *images[best], best
 
@@ -59,8 +62,8 @@ def unpack(root, folder, pattern):
         deb.unlink()
 
 
-def build_tree(root, folder):
-    """Fetches the packages of the newest kernel and prepares its source tree."""
+def build_tree(root, folder, series):
+    """Fetches the packages of the newest kernel, of a series if one is named, and prepares its source tree."""
     binds = [(folder, "/srv/kernel")]
     # A mirror may be reached by https, for which the build root has no certificates.
     certificates = Path("/etc/ssl/certs")
@@ -71,7 +74,7 @@ def build_tree(root, folder):
         process.run(process.isolated(argv, root=root, binds=binds, cwd=cwd), "kernel", failure)
 
     process.fresh_log("kernel")
-    release, source, version = choose(buildroot.available(root))
+    release, source, version = choose(buildroot.available(root), series)
     flavourless = release.rsplit("-", 1)[0]
     with step(f"kernel {release}: packages"):
         names = [source, f"linux-headers-{release}", f"linux-headers-{flavourless}-common",
@@ -133,11 +136,19 @@ def compare_hashes(root, folder, release, symvers):
                       f"but kernel {release} was built with {' '.join(sorted(theirs))}")
 
 
-def tree():
-    """Returns the folder with source, vmlinuz and modules of the kernel under test."""
+def tree(series=None):
+    """Returns the folder with source, vmlinuz and modules of the kernel under test, or of another series."""
     root = buildroot.build_root()
     recipe = ["kernel", 2, CC, root.parent.name]
-    return cache.piece("kernel", recipe, lambda folder: build_tree(root, folder))
+    kind = f"kernel_{series}" if series else "kernel"
+    return cache.piece(kind, recipe, lambda folder: build_tree(root, folder, series))
+
+
+def named(word):
+    """Returns the folder of a kernel, given its series (such as 7.2), that folder, or nothing."""
+    if not word or re.fullmatch(r"\d+\.\d+", word):
+        return tree(word)
+    return Path(word).resolve()
 
 
 def release(folder):
