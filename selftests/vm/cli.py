@@ -145,6 +145,13 @@ def clean(arguments):
     return 0
 
 
+def add_kernel_option(parser):
+    """Adds the option that names the kernel."""
+    parser.add_argument("--kernel", metavar="KERNEL",
+                        help="another kernel: a series that Debian has, such as 7.2, or a folder with "
+                        "kernel.json, vmlinuz, modules, and source if modules are to be built for it")
+
+
 def add_run_options(parser, timeout):
     """Adds the options that say how to boot."""
     parser.add_argument("--no-build", action="store_true", help="use the modules as last built")
@@ -161,9 +168,7 @@ def add_run_options(parser, timeout):
     parser.add_argument("--tcg-thread", choices=["single", "multi"],
                         help="single: all emulated CPUs take turns on one real CPU; multi: each has "
                         "one (default: multi, but single where `check` runs several machines)")
-    parser.add_argument("--kernel", metavar="KERNEL",
-                        help="another kernel: a series that Debian has, such as 7.2, or a folder with "
-                        "kernel.json, vmlinuz, modules, and source if modules are to be built for it")
+    add_kernel_option(parser)
     parser.add_argument("--qemu-arg", action="append", metavar="WORDS",
                         help="more of QEMU's command line")
     parser.add_argument("--xen-arg", action="append", metavar="WORD",
@@ -195,6 +200,7 @@ def parser():
     command.add_argument("--update", action="store_true",
                          help="start over, with what the Debian mirror has now")
     command = add(build, "build the modules for the kernel under test")
+    add_kernel_option(command)
     command.add_argument("--output", metavar="FOLDER", help="copy the modules there")
     command = add(package.deb, "build the Debian package")
     command.add_argument("--output", metavar="FOLDER", help="copy the package there")
