@@ -56,10 +56,16 @@ host-check:
 	selftests/bootstrap.sh --only-programs
 	selftests/host/run $(ARGS)
 
-# Wants a nightly toolchain of this machine's.
-.PHONY: miri
+# What finds mistakes that tests do not look for; with the Rust of this machine.
+.PHONY: fuzz miri sanitize
+fuzz:
+	selftests/fuzz/run $(ARGS)
+
 miri:
 	selftests/host/run --miri $(ARGS)
+
+sanitize:
+	selftests/host/run --address $(ARGS)
 
 .PHONY: kunit
 kunit:
@@ -86,7 +92,9 @@ help:
 	@echo '  check            - the tests, on Xen in an emulated machine'
 	@echo '  check-all        - those of the C driver as control and the slow ones, too'
 	@echo '  host-check       - the unit tests, without any kernel'
-	@echo '  miri             - those of what touches shared memory, under Miri'
+	@echo '  fuzz             - fuzz what takes peers'\'' data apart (ARGS="[TARGET] [--seconds N]")'
+	@echo '  miri             - the unit tests, interpreted by Miri'
+	@echo '  sanitize         - the unit tests, with AddressSanitizer'
 	@echo '  kunit            - the unit tests, in a debug kernel'
 	@echo '  demo             - show the drivers at work'
 	@echo '  shell            - a shell in dom0'

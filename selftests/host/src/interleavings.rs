@@ -23,10 +23,14 @@ use crate::{
 use std::{
     cell::UnsafeCell,
     ptr::NonNull,
-    sync::Mutex, //
+    sync::{
+        Arc,
+        Mutex, //
+    },
 };
 
-struct Echo;
+/// A protocol with a number for each message.
+pub struct Echo;
 
 // SAFETY: Integers have no padding and any bits are valid.
 unsafe impl Protocol for Echo {
@@ -40,12 +44,13 @@ const SLOTS: usize = 2;
 #[repr(C, align(64))]
 struct Page(UnsafeCell<[u8; Entries::HEADER + SLOTS * 4]>);
 
-struct View(*const Page);
+/// The memory of a ring in a page.
+pub struct View(Arc<Page>);
 
-// SAFETY: The tests keep the page until the view is gone; it is aligned, and as large as told.
+// SAFETY: The view has a share of the page, which stays where it is; it is aligned, and as large as told.
 unsafe impl Memory for View {
     fn base(&self) -> NonNull<u8> {
-        NonNull::new(self.0.cast_mut()).expect("a page").cast()
+        NonNull::new(self.0 .0.get()).expect("a page").cast()
     }
 
     fn bytes(&self) -> usize {
@@ -54,10 +59,9 @@ unsafe impl Memory for View {
 }
 
 /// A ring with both of its halves, each used by one thread.
-struct Ring {
-    front: Mutex<Front<Echo, View>>,
-    back: Mutex<Back<Echo, View>>,
-    _page: Box<Page>,
+pub struct Ring {
+    pub front: Mutex<Front<Echo, View>>,
+    pub back: Mutex<Back<Echo, View>>,
 }
 
 // SAFETY: The page is reached through the halves only, which access it like two domains do.
@@ -66,14 +70,13 @@ unsafe impl Send for Ring {}
 unsafe impl Sync for Ring {}
 
 impl Ring {
-    fn new() -> Self {
-        let page = Box::new(Page(UnsafeCell::new([0; Entries::HEADER + SLOTS * 4])));
-        let front = Front::new(View(&*page)).unwrap_or_else(|_| panic!("no ring"));
-        let back = Back::attach(View(&*page)).unwrap_or_else(|_| panic!("no ring"));
+    pub fn new() -> Self {
+        let page = Arc::new(Page(UnsafeCell::new([0; Entries::HEADER + SLOTS * 4])));
+        let front = Front::new(View(page.clone())).unwrap_or_else(|_| panic!("no ring"));
+        let back = Back::attach(View(page)).unwrap_or_else(|_| panic!("no ring"));
         Self {
             front: Mutex::new(front),
             back: Mutex::new(back),
-            _page: page,
         }
     }
 }

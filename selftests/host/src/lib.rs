@@ -16,6 +16,8 @@ mod schedule;
 
 #[cfg(test)]
 mod interleavings;
+#[cfg(test)]
+mod threads;
 
 use xen::{
     io,
