@@ -22,7 +22,14 @@ DOM0_PACKAGES = """
 """.split()
 
 
-def debootstrap(folder, packages, log, skip=()):
+def sources(suite, mirror):
+    """Returns the lines of apt's list of sources for a suite."""
+    # Others than the stable one have neither, or nothing in them.
+    parts = [suite, f"{suite}-updates", f"{suite}-backports"] if suite == SUITE else [suite]
+    return [f"deb {mirror} {part} main" for part in parts]
+
+
+def debootstrap(folder, packages, log, skip=(), suite=SUITE, options=()):
     """Makes a minimal Debian root with the given packages in `folder`/root."""
     root = folder / "root"
     mirror = host.mirror()
@@ -33,12 +40,9 @@ def debootstrap(folder, packages, log, skip=()):
                "--dpkgopt=path-exclude=/usr/share/locale/*",
                "--dpkgopt=path-exclude=/usr/share/doc/*",
                "--dpkgopt=force-unsafe-io",
-               *(f"--aptopt={option}" for option in host.apt_options()),
+               *(f"--aptopt={option}" for option in [*host.apt_options(), *options]),
                *(f"--skip={item}" for item in skip),
-               SUITE, str(root),
-               f"deb {mirror} {SUITE} main",
-               f"deb {mirror} {SUITE}-updates main",
-               f"deb {mirror} {SUITE}-backports main"]
+               suite, str(root), *sources(suite, mirror)]
     process.run(process.isolated(command), log,
                 f"mmdebstrap could not make a Debian root from {mirror}")
 

@@ -17,7 +17,7 @@ from .progress import Failure, say
 def setup(arguments):
     """Makes everything that a run needs."""
     host.ensure_programs()
-    old = cache.set_aside("kernel", "dom0-root", "build-root", "system", "boot") if arguments.update else []
+    old = cache.set_aside("kernel", "kernel_*", "dom0-root", "build-root", "system", "boot") if arguments.update else []
     try:
         with process.Pool() as pool:
             dom0 = pool.submit(buildroot.dom0_root)
@@ -204,7 +204,10 @@ def parser():
     command.add_argument("--output", metavar="FOLDER", help="copy the modules there")
     command = add(package.deb, "build the Debian package")
     command.add_argument("--output", metavar="FOLDER", help="copy the package there")
-    command = add(package.package_check, "install the Debian package in a fresh root, and remove it")
+    command = add(package.package_check, "install the Debian package in a fresh root, boot guests from it, and "
+                  "remove it")
+    command.add_argument("--suite", default=buildroot.SUITE, help="of Debian (default: %(default)s)")
+    command.add_argument("--no-boot", action="store_true", help="boot no guest")
     command.add_argument("--keep", action="store_true", help="keep the root")
     command = add(run, "boot and run a job in dom0")
     add_run_options(command, 600)
