@@ -10,6 +10,7 @@ use kernel::{
 };
 use xen::{
     blk::DeviceNumber,
+    compat::ENOSYS,
     ring::Impossible,
     xenbus::{
         store,

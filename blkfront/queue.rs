@@ -10,11 +10,11 @@ use crate::{
     ring::Ring,
     stats::Stats, //
 };
-use kernel::{
-    prelude::*,
-    sync::SpinLockIrq, //
+use kernel::prelude::*;
+use xen::{
+    compat::SpinLockIrq,
+    moderation::Moderated, //
 };
-use xen::moderation::Moderated;
 
 /// How much is done for an event before somebody else gets a turn: responses, and pages copied for
 /// them.

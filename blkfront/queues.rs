@@ -39,7 +39,6 @@ use crate::{
     REQUEST_TIMEOUT, //
 };
 use kernel::{
-    new_spinlock_irq,
     prelude::*,
     sync::{
         atomic::{
@@ -58,6 +57,7 @@ use xen::{
         Request,
         Status, //
     },
+    compat::new_spinlock_irq,
     moderation::{
         settings::DEFAULT_PRIORITY,
         Live,

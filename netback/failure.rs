@@ -12,6 +12,7 @@ use kernel::{
     prelude::*, //
 };
 use xen::{
+    compat::EOPNOTSUPP,
     ring::Impossible,
     xenbus::{
         store,

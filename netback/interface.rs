@@ -21,6 +21,7 @@ use kernel::{
     },
 };
 use xen::{
+    compat::EOPNOTSUPP,
     io::netif::{
         RX_SLOTS,
         TX_SLOTS, //

@@ -17,14 +17,14 @@ use crate::{
     stats::WaitStats, //
 };
 use kernel::{
-    new_spinlock_irq,
     prelude::*,
-    sync::{
-        Arc,
-        SpinLockIrq, //
-    },
+    sync::Arc, //
 };
 use xen::{
+    compat::{
+        new_spinlock_irq,
+        SpinLockIrq, //
+    },
     io::netif::{
         self,
         RX_SLOTS, //

@@ -27,7 +27,6 @@ use crate::{
     RX_MODERATION, //
 };
 use kernel::{
-    new_spinlock_irq,
     prelude::*,
     sync::{
         atomic::{
@@ -36,11 +35,14 @@ use kernel::{
             Relaxed,
             Release, //
         },
-        Arc,
-        SpinLockIrq, //
+        Arc, //
     },
 };
 use xen::{
+    compat::{
+        new_spinlock_irq,
+        SpinLockIrq, //
+    },
     io::netif::{
         control::HashAlgorithm,
         Hash, //

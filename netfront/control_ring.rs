@@ -27,6 +27,7 @@ use kernel::{
     },
 };
 use xen::{
+    compat::EOPNOTSUPP,
     evtchn::{
         Channel,
         Handler,

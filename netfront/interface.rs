@@ -40,6 +40,7 @@ use kernel::{
     },
 };
 use xen::{
+    compat::EOPNOTSUPP,
     io::netif::{
         control::HashKind,
         RX_SLOTS,

@@ -24,6 +24,7 @@ use kernel::{
     sync::Arc, //
 };
 use xen::{
+    compat::EPROTO,
     grant::{
         Access,
         Grant,

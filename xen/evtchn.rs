@@ -13,6 +13,7 @@
 
 use crate::{
     bindings,
+    compat,
     xenbus::DeviceRef, //
 };
 use core::ffi::CStr;
@@ -267,7 +268,7 @@ impl<H: Handler> Channel<H> {
             // SAFETY: `irq` is the one whose event is being handled, and nobody else ends it.
             unsafe { bindings::xen_irq_lateeoi(irq as c_uint, flags) };
         }
-        bindings::irqreturn::IRQ_HANDLED
+        compat::IRQ_HANDLED
     }
 }
 

@@ -4,7 +4,10 @@
 //!
 //! C header: [`include/linux/workqueue.h`](srctree/include/linux/workqueue.h)
 
-use crate::bindings;
+use crate::{
+    bindings,
+    compat::synchronize_rcu, //
+};
 use core::ffi::CStr;
 use kernel::{
     container_of,
@@ -135,7 +138,7 @@ pub struct ModuleQueueGuard(&'static ModuleQueue);
 impl Drop for ModuleQueueGuard {
     fn drop(&mut self) {
         let raw = self.0.raw.xchg(core::ptr::null_mut(), Full);
-        rcu::synchronize_rcu();
+        synchronize_rcu();
         // SAFETY: `create` made it, and nobody can reach it any more.
         unsafe { bindings::destroy_workqueue(raw) };
     }

@@ -28,6 +28,7 @@
 //! | [`work`]     | a module's own workqueue                                               |
 //! | [`debugfs`]  | a module's directory for statistics                                    |
 //! | [`domain`]   | what kind of domain this is                                            |
+//! | [`compat`]   | what kernels have under other names, or not at all                     |
 //! | [`memory`]   | access to memory that another domain changes at the same time          |
 //!
 //! # The other half is not to be trusted
@@ -162,6 +163,7 @@
 
 pub mod bindings;
 pub mod blk;
+pub mod compat;
 pub mod debugfs;
 pub mod domain;
 pub mod evtchn;

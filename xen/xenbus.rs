@@ -9,7 +9,10 @@
 //!
 //! C header: [`include/xen/xenbus.h`](srctree/include/xen/xenbus.h)
 
-use crate::bindings;
+use crate::{
+    bindings,
+    compat::BoundInternal, //
+};
 use core::{
     ffi::CStr,
     fmt,
@@ -264,7 +267,7 @@ impl<T: Driver> Adapter<T> {
     ) {
         // SAFETY: The bus watches the other end from after `probe` to before `remove`, so the
         // device is bound for the duration of the call.
-        let dev = unsafe { &*dev.cast::<Device<device::BoundInternal>>() };
+        let dev = unsafe { &*dev.cast::<Device<BoundInternal>>() };
         // SAFETY: `probe_callback` has set the data.
         let data = unsafe { dev.as_ref().drvdata_borrow::<T::Data<'_>>() };
         T::otherend_changed(dev, data, State::from_raw(theirs));
@@ -290,7 +293,7 @@ impl<T: Driver> Adapter<T> {
             return 0;
         }
         // SAFETY: The device has a driver, which it cannot lose as long as the lock is held.
-        let dev = unsafe { &*dev.cast::<Device<device::BoundInternal>>() };
+        let dev = unsafe { &*dev.cast::<Device<BoundInternal>>() };
         // SAFETY: The data is there, so `probe_callback` has set it: when a device loses its driver
         // the data goes under the same lock.
         let data = unsafe { dev.as_ref().drvdata_borrow::<T::Data<'_>>() };
@@ -302,7 +305,7 @@ impl<T: Driver> Adapter<T> {
     extern "C" fn resume_callback(dev: *mut bindings::xenbus_device) -> c_int {
         // SAFETY: The driver core calls this for devices that have a driver, and does not take it
         // away before it has resumed them.
-        let dev = unsafe { &*dev.cast::<Device<device::BoundInternal>>() };
+        let dev = unsafe { &*dev.cast::<Device<BoundInternal>>() };
         // SAFETY: `probe_callback` has set the data.
         let data = unsafe { dev.as_ref().drvdata_borrow::<T::Data<'_>>() };
         from_result(|| T::resume(dev, data).map(|()| 0))

@@ -12,6 +12,7 @@ use super::{
 };
 use crate::{
     bindings,
+    compat::synchronize_rcu,
     xenbus, //
 };
 use core::{
@@ -27,10 +28,7 @@ use kernel::{
     prelude::*,
     static_lock_class,
     str::NullTerminatedFormatter,
-    sync::{
-        rcu,
-        Arc, //
-    },
+    sync::Arc, //
 };
 
 /// What a disk is to be.
@@ -252,7 +250,7 @@ impl<T: Operations> Drop for Disk<T> {
             unsafe { bindings::del_gendisk(raw) };
             // The last one may have ended before `queue_rq` returned, which is called within
             // `rcu_read_lock`.
-            rcu::synchronize_rcu();
+            synchronize_rcu();
             // Who still has it open will close it some time, but not be told of to the driver.
             // SAFETY: The disk is valid until it is put. `DiskTable::release_callback` runs with
             // this lock held.

@@ -4,6 +4,7 @@
 
 use crate::{
     bindings,
+    compat,
     thread::Signal,
     xenbus::DeviceRef, //
 };
@@ -141,7 +142,7 @@ impl RemoteChannel {
         let events = unsafe { <Arc<Events> as ForeignOwnable>::borrow(argument.cast()) };
         events.owed.xchg(true, Full);
         events.signal.raise();
-        bindings::irqreturn::IRQ_HANDLED
+        compat::IRQ_HANDLED
     }
 }
 

@@ -10,6 +10,7 @@
 #include "domain.c"
 #include "evtchn.c"
 #include "grant.c"
+#include "lock.c"
 #include "page.c"
 #include "net.c"
 #include "sysfs.c"

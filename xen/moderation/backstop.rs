@@ -13,7 +13,7 @@
 //! C header: [`include/linux/hrtimer.h`](srctree/include/linux/hrtimer.h)
 
 use crate::{
-    bindings,
+    bindings, compat,
     thread::{
         now,
         Signal, //
@@ -154,7 +154,7 @@ impl<T: Expire> Inner<T> {
         let inner = unsafe { &*container_of!(Opaque::cast_from(timer), Self, timer) };
         inner.fire();
         // `start` has been called if it is to go on.
-        bindings::hrtimer_restart::HRTIMER_NORESTART
+        compat::HRTIMER_NORESTART
     }
 
     fn fire(&self) {

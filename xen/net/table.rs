@@ -17,6 +17,7 @@ use super::{
 };
 use crate::{
     bindings,
+    compat::EOPNOTSUPP,
     moderation::Live, //
 };
 use core::{

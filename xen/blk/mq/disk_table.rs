@@ -3,14 +3,16 @@
 //! What the users of a disk ask of its driver, but for reading and writing.
 
 use super::Operations;
-use crate::bindings;
+use crate::{
+    bindings,
+    compat, //
+};
 use core::{
     marker::PhantomData,
     mem::size_of, //
 };
 use kernel::{
     error::from_result,
-    module::ModuleMetadata,
     prelude::*,
     uaccess::{
         UserPtr,
@@ -82,7 +84,7 @@ impl<T: Operations, const CDROM: bool> DiskTable<T, CDROM> {
     const TABLE: bindings::block_device_operations = {
         // SAFETY: All fields are optional functions or pointers that may be NULL.
         let mut table: bindings::block_device_operations = unsafe { core::mem::zeroed() };
-        table.owner = T::Module::THIS_MODULE.as_ptr();
+        table.owner = compat::owner::<T::Module>();
         table.release = Some(Self::release_callback);
         table.getgeo = Some(Self::getgeo_callback);
         table.ioctl = Some(Self::ioctl_callback);

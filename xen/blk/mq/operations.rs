@@ -9,8 +9,8 @@ use super::{
 use crate::bindings;
 use core::marker::PhantomData;
 use kernel::{
-    module::ModuleMetadata,
-    prelude::*, //
+    prelude::*,
+    ModuleMetadata, //
 };
 
 /// A driver of disks.

@@ -11,6 +11,7 @@ use crate::{
         Piece,
         Window, //
     },
+    compat,
     grant::{
         BouncePage,
         Frame,
@@ -403,7 +404,7 @@ impl Iterator for Pieces<'_> {
         // SAFETY: As above. Something remains of this bio, so its table has an entry at the index,
         // and that has more than is done of it.
         let vec = unsafe { &*(*self.bio).bi_io_vec.add(self.remaining.bi_idx as usize) };
-        let done = self.remaining.bi_offset;
+        let done = compat::offset(&self.remaining);
         let start = vec.bv_offset.wrapping_add(done);
         // SAFETY: The page is valid, and what belongs to the entry follows it frame by frame.
         let first = unsafe { bindings::xen_page_to_pfn(vec.bv_page) };
@@ -421,9 +422,9 @@ impl Iterator for Pieces<'_> {
         self.remaining.bi_size -= length;
         if done.wrapping_add(length) == vec.bv_len {
             self.remaining.bi_idx += 1;
-            self.remaining.bi_offset = 0;
+            compat::set_offset(&mut self.remaining, 0);
         } else {
-            self.remaining.bi_offset = done.wrapping_add(length);
+            compat::set_offset(&mut self.remaining, done.wrapping_add(length));
         }
         Some(Piece {
             frame: first.wrapping_add((start / FRAME_SIZE) as usize),

@@ -9,6 +9,7 @@ use super::{
 };
 use crate::{
     bindings,
+    compat::EOPNOTSUPP,
     moderation::{
         Live,
         Setting, //
