@@ -37,16 +37,6 @@ rustdoc: modules
 check demo shell stress-cpu bench deb package-check:
 	$(xenvm) $@ $(ARGS)
 
-# Lays the drivers into a kernel's source: make in-tree TREE=<source>.
-.PHONY: in-tree
-in-tree:
-	scripts/kernel_tree.sh $(or $(TREE),$(error name the kernel source: make in-tree TREE=<folder>))
-
-.PHONY: tree-check
-tree-check:
-	selftests/bootstrap.sh --only-programs
-	selftests/tree/run $(ARGS)
-
 # With the C driver as control, and the slow tests.
 check-all:
 	$(xenvm) check --all $(ARGS)
@@ -72,6 +62,16 @@ kunit:
 	selftests/bootstrap.sh --only-programs
 	selftests/kunit/run $(ARGS)
 
+.PHONY: builds tree-check
+builds tree-check:
+	selftests/bootstrap.sh --only-programs
+	selftests/$(@:-check=)/run $(ARGS)
+
+# The drivers as part of a kernel's source.
+.PHONY: in-tree
+in-tree:
+	scripts/kernel_tree.sh $(TREE)
+
 .PHONY: style
 style:
 	scripts/style.sh
@@ -96,13 +96,14 @@ help:
 	@echo '  miri             - the unit tests, interpreted by Miri'
 	@echo '  sanitize         - the unit tests, with AddressSanitizer'
 	@echo '  kunit            - the unit tests, in a debug kernel'
+	@echo '  builds           - the modules for all kernels'
+	@echo '  tree-check       - the drivers in a kernel'\''s tree, as modules and built in'
 	@echo '  demo             - show the drivers at work'
 	@echo '  shell            - a shell in dom0'
 	@echo '  stress-cpu       - look for faults of the emulated CPU'
 	@echo '  bench            - measure against the C drivers, and count instructions'
 	@echo '  deb              - build the Debian package'
-	@echo '  package-check    - install it in a fresh Debian root, and remove it'
-	@echo '  tree-check       - lay the drivers into a kernel source tree and build them there'
+	@echo '  package-check    - install it in a fresh Debian root, boot guests from it, and remove it'
 	@echo '  style            - formatting and the rules of the project'
 
 # Anything else is the kernel's.

@@ -24,7 +24,10 @@ CLEAN_UP = 150
 UNKNOWN = 60
 # The two drivers of a pair, by the folder of a test.
 DRIVERS = {"blk": ("blkfront", "blkback"), "net": ("netfront", "netback")}
-TIERS = {"host": "unit tests on the host", "kunit": "KUnit suites in a kernel"}
+TIERS = {"host": "unit tests on the host", "builds": "modules for all kernels", "kunit": "KUnit suites in a kernel",
+         "tree": "drivers in a kernel's tree"}
+# The long tier.
+LONG_TIERS = ("tree",)
 NAMES = {0: "ok", 1: "FAIL", 4: "skip"}
 
 
@@ -310,6 +313,7 @@ def check(arguments):
                           "`xenvm check --list` names them all")
     elif not arguments.all:
         tests = [test for test in tests if not test.long or arguments.list]
+        tiers = [name for name in tiers if name not in LONG_TIERS or arguments.list]
     if arguments.list:
         print("\n".join([*tiers, *(test.name for test in tests)]))
         return 0
