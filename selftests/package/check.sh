@@ -107,10 +107,16 @@ left_alone() {
 	"$@" && tells "$release" "$pattern" && theirs "$release" && whole
 }
 
-# pretend PROGRAM BODY: puts a program of that name before the one that is installed.
+# pretend PROGRAM BODY: puts a program in the place of one that is installed: apt has packages' scripts look in /usr only.
 pretend() {
-	printf '#!/bin/sh\n%s\n' "$2" >"/usr/local/bin/$1"
-	chmod +x "/usr/local/bin/$1"
+	mv "/usr/bin/$1" "/usr/bin/$1.real"
+	printf '#!/bin/sh\n%s\n' "$2" >"/usr/bin/$1"
+	chmod +x "/usr/bin/$1"
+}
+
+# no_more PROGRAM: the one that is installed is back.
+no_more() {
+	mv "/usr/bin/$1.real" "/usr/bin/$1"
 }
 
 # declines PATTERN RELEASE HEADERS NAME=VALUE... : whether dkms.sh, with these variables, says such a sentence.
@@ -147,12 +153,12 @@ install_beside_others() {
 	pretend rustc 'echo "rustc 1.70.0 (90c541806 2023-05-31)"'
 	ktap_test "another compiler does not do, when the source has come" left_alone "$first" \
 		"was built with rustc .* but rustc is rustc 1.70.0" install linux-source-7.2/trixie-backports
-	rm /usr/local/bin/rustc
+	no_more rustc
 	# shellcheck disable=SC2016 # the program's own
-	pretend bindgen '[ "$1" = --version ] && exec /usr/bin/bindgen --version; exit 1'
+	pretend bindgen '[ "$1" = --version ] && exec /usr/bin/bindgen.real --version; exit 1'
 	ktap_test "a build that fails leaves everything as it is" left_alone "$first" "the build .* failed .*make.log" \
 		rebuild "$first"
-	rm /usr/local/bin/bindgen
+	no_more bindgen
 	ktap_test "what is whole is built" rebuild "$first"
 	ktap_test "for this kernel" is_built_for "$first"
 	ktap_test "a newer kernel gets its drivers as it is installed" install linux-image-amd64/trixie-backports \
