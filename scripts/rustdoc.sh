@@ -1,13 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 #
-# Makes the documentation of the crate `xen` in rustdoc/, private items too; with
-# --examples, compiles the examples in it instead. The modules must have been built
-# here: the compiler's flags are taken from what Kbuild has saved.
+# Makes the documentation of the crate `xen` in rustdoc/, private items too.
+# The modules must have been built here: the compiler's flags are taken from
+# what Kbuild has saved.
 set -eu
 
 cd "$(dirname -- "$0")/.."
-mode=${1:-}
 saved=xen/.xen.o.cmd
 if ! [ -f $saved ]; then
 	echo "rustdoc: the crate xen has not been built here: run make first." >&2
@@ -36,13 +35,7 @@ while [ "$count" -gt 0 ]; do
 	esac
 done
 
-OBJTREE=$(sed -n '1s/.* OBJTREE=\([^ ]*\).*/\1/p' $saved)
-export RUSTC_BOOTSTRAP=1 "XEN_GENERATED=$PWD/xen/bindings" OBJTREE
-if [ "$mode" = --examples ]; then
-	# There is no program that could run them: they are only type-checked, by rustdoc_example.sh.
-	exec "${RUSTDOC:-rustdoc}" --test --no-run "$@" --crate-name xen -L xen --extern xen \
-		-Zunstable-options --test-builder "$PWD/scripts/rustdoc_example.sh"
-fi
-"${RUSTDOC:-rustdoc}" "$@" --crate-name xen --document-private-items --output rustdoc \
+RUSTC_BOOTSTRAP=1 XEN_GENERATED=$PWD/xen/bindings OBJTREE=$(sed -n '1s/.* OBJTREE=\([^ ]*\).*/\1/p' $saved) \
+	"${RUSTDOC:-rustdoc}" "$@" --crate-name xen --document-private-items --output rustdoc \
 	-Zunstable-options --generate-link-to-definition
 echo "rustdoc: see rustdoc/xen/index.html"

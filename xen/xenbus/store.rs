@@ -182,7 +182,7 @@ pub fn is_missing(dir: &CStr, key: &CStr) -> bool {
 
 /// A transaction that has been started.
 ///
-/// Dropped without [`commit`](Self::commit) it has changed nothing.
+/// Dropped without `commit` it has changed nothing.
 pub struct Transaction {
     id: u32,
 }
