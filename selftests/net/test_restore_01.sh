@@ -16,13 +16,13 @@ if ! vif=$(vif_attach r mac=00:16:3e:00:00:07) || ! vif_up r "$vif" 2; then
 	ktap_exit_fail_msg "no interface"
 fi
 
-# places: which processors have the channels.
+# places: which processors have the channels of queues. That of the control ring is used when users change something.
 places() {
-	guest_run r "awk '\$NF ~ /^vif/ { sub(\":\", \"\", \$1); print \$1 }' /proc/interrupts |
+	guest_run r "awk '\$NF ~ /^vif.*-q[0-9]/ { sub(\":\", \"\", \$1); print \$1 }' /proc/interrupts |
 		while read -r number; do cat /proc/irq/\$number/smp_affinity_list; done" | paste -sd ' '
 }
 
-guest_run r "for number in \$(awk '\$NF ~ /^vif/ { sub(\":\", \"\", \$1); print \$1 }' /proc/interrupts); do
+guest_run r "for number in \$(awk '\$NF ~ /^vif.*-q[0-9]/ { sub(\":\", \"\", \$1); print \$1 }' /proc/interrupts); do
 	echo 1 >/proc/irq/\$number/smp_affinity_list
 done"
 moved=$(places)
