@@ -205,7 +205,7 @@ impl<W: Wire + 'static> Ring<W> {
             backstop: Backstop::new(parts.handle.signal.clone())?,
             settings: parts.backend.live().settings(),
             priority: DEFAULT_PRIORITY,
-            hold_off: HoldOff::trying(),
+            hold_off: HoldOff::new(),
             ahead: 1,
             expired: false,
             taken: 0,

@@ -59,7 +59,7 @@ impl Moderator {
     pub(crate) fn new(events: Arc<RingEvents>) -> Result<Self> {
         Ok(Self {
             backstop: Backstop::new(events)?,
-            hold_off: HoldOff::trying(),
+            hold_off: HoldOff::new(),
             held: false,
             due: false,
             polling: Polling::new(),

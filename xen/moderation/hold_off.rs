@@ -12,7 +12,7 @@
 //!
 //! How many are under way at the moment of an event says little: a peer that is woken by each message and
 //! answers it at once, while the sender would go on sending if it were not interrupted, makes many look
-//! like one. So it is also [tried](HoldOff::trying) whether a second message comes if the first one is not
+//! like one. So it is also tried whether a second message comes if the first one is not
 //! told of. For somebody who has one under way at a time the timer ends that, in the end after every
 //! [`MOST_PATIENCE`] messages.
 //!
@@ -56,12 +56,10 @@ pub struct HoldOff {
     depth: u32,
     /// Hold-offs that nothing came in, since two messages were last under way at once.
     idle: u32,
-    /// Whether more than are seen under way at once may wait.
-    tries: bool,
 }
 
 impl HoldOff {
-    /// Nothing is known yet, and nothing held off. No more messages wait than are seen to be under way.
+    /// Nothing is known yet, and nothing held off.
     pub const fn new() -> Self {
         Self {
             ceiling: 1,
@@ -72,15 +70,6 @@ impl HoldOff {
             batches: 0,
             depth: 0,
             idle: 0,
-            tries: false,
-        }
-    }
-
-    /// The same, but that more messages may wait if that turns out to be good.
-    pub const fn trying() -> Self {
-        Self {
-            tries: true,
-            ..Self::new()
         }
     }
 
@@ -105,7 +94,7 @@ impl HoldOff {
     #[inline]
     pub const fn ahead_of(&self, settings: &Settings, outstanding: u32) -> u32 {
         let ahead = self.ahead(settings);
-        if outstanding == 0 && self.tries {
+        if outstanding == 0 {
             return ahead;
         }
         let most = if settings.adaptive {
@@ -136,10 +125,6 @@ impl HoldOff {
         }
         let depth = core::mem::take(&mut self.depth);
         self.batches = 0;
-        if !self.tries && depth < 2 {
-            self.ceiling = 1;
-            return;
-        }
         if self.beyond && self.ceiling >= self.limit {
             // As many as did not come then have come by now.
             self.limit = 0;
@@ -237,29 +222,6 @@ mod tests {
     }
 
     #[test]
-    fn one_at_a_time_is_never_held_off() {
-        let mut hold_off = HoldOff::new();
-        for _ in 0..100_000 {
-            assert_eq!(hold_off.ahead(&SETTINGS), 1);
-            assert_eq!(hold_off.ahead_of(&SETTINGS, 1), 1);
-            hold_off.learn(1);
-        }
-        // Whatever was before.
-        for depth in [2, 7, 32, 512] {
-            let mut hold_off = HoldOff::new();
-            for _ in 0..10_000 {
-                hold_off.learn(depth);
-            }
-            assert_eq!(hold_off.ahead_of(&SETTINGS, 1), 1);
-            assert_eq!(hold_off.ahead_of(&SETTINGS, 0), 1);
-            for _ in 0..100 {
-                hold_off.learn(1);
-            }
-            assert_eq!(hold_off.ahead(&SETTINGS), 1);
-        }
-    }
-
-    #[test]
     fn depth_is_noticed_soon() {
         let mut hold_off = HoldOff::new();
         let (events, expired) = answers(&mut hold_off, 32, 1_000, 1_000);
@@ -304,7 +266,7 @@ mod tests {
     #[test]
     fn what_looks_like_one_may_be_many() {
         // Each is answered before the next is sent, but the sender waits for none.
-        let mut hold_off = HoldOff::trying();
+        let mut hold_off = HoldOff::new();
         let mut answered = 0;
         for _ in 0..100 {
             let ahead = hold_off.ahead_of(&SETTINGS, 0);
@@ -319,11 +281,11 @@ mod tests {
 
     #[test]
     fn one_at_a_time_is_hardly_ever_tried() {
-        let mut hold_off = HoldOff::trying();
+        let mut hold_off = HoldOff::new();
         assert!(batches(&mut hold_off, 1, 1_000) <= 6);
         assert!(batches(&mut hold_off, 1, 80_000) <= 18);
         // Whatever was before.
-        let mut hold_off = HoldOff::trying();
+        let mut hold_off = HoldOff::new();
         for _ in 0..1_000 {
             hold_off.learn(32);
         }
@@ -333,7 +295,7 @@ mod tests {
 
     #[test]
     fn what_comes_slowly_hardly_ever_starts_the_timer() {
-        let mut hold_off = HoldOff::trying();
+        let mut hold_off = HoldOff::new();
         for _ in 0..1_000 {
             hold_off.learn(32);
         }
@@ -347,7 +309,7 @@ mod tests {
         }
         assert!(timers <= 10_000 / 16);
         // What comes many at a time with pauses in between goes on sharing events.
-        let mut hold_off = HoldOff::trying();
+        let mut hold_off = HoldOff::new();
         for _ in 0..1_000 {
             for _ in 0..4 {
                 hold_off.learn(32);
@@ -359,7 +321,7 @@ mod tests {
 
     #[test]
     fn many_after_one_are_noticed_soon() {
-        let mut hold_off = HoldOff::trying();
+        let mut hold_off = HoldOff::new();
         batches(&mut hold_off, 1, 50_000);
         // One answer in eight is seen together with another.
         for round in 0..512 {
@@ -372,7 +334,7 @@ mod tests {
     #[test]
     fn a_few_at_a_time_share_events_without_the_timer() {
         for depth in 2..=40 {
-            let mut hold_off = HoldOff::trying();
+            let mut hold_off = HoldOff::new();
             batches(&mut hold_off, depth, 50_000);
             let expired = batches(&mut hold_off, depth, 20_000);
             // One message in 256 waits for it, at most.
@@ -419,9 +381,9 @@ mod tests {
             adaptive: false,
             ..settings
         };
-        for outstanding in 0..600 {
+        for outstanding in 1..600 {
             let ahead = hold_off.ahead_of(&settings, outstanding);
-            assert!(ahead >= 1 && ahead <= outstanding.max(1));
+            assert!(ahead >= 1 && ahead <= outstanding);
             // Some are left, or it is the last one.
             assert!(ahead < outstanding || outstanding <= 1);
             let ahead = hold_off.ahead_of(&fixed, outstanding);

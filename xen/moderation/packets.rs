@@ -66,7 +66,7 @@ impl Arrivals {
     /// Nothing is known yet, and nothing held off.
     pub const fn new() -> Self {
         Self {
-            hold_off: HoldOff::trying(),
+            hold_off: HoldOff::new(),
             found: Found {
                 packets: 0,
                 slots: 0,
@@ -126,7 +126,7 @@ impl Answers {
     /// Nothing is known yet, and nothing held off.
     pub const fn new() -> Self {
         Self {
-            hold_off: HoldOff::trying(),
+            hold_off: HoldOff::new(),
             found: Found {
                 packets: 0,
                 slots: 0,
